@@ -1,0 +1,1 @@
+//! Appends to the log, gives each event its position, renders it once, one message per worker thread.

@@ -1,0 +1,1 @@
+//! The embedded event log: SQLite with positions, deduplication, retention and search.

@@ -1,0 +1,1 @@
+//! The words that all rooms share: event, position, filter, dead letter, ports. No I/O.

@@ -1,0 +1,1 @@
+//! Supervision on actix: child specifications, restart policies, backoff, bounded mailboxes, shutdown order, statistics.

@@ -1,0 +1,1 @@
+//! Freshet, the daemon: command line, configuration, HTTP, and the building of the tree.
