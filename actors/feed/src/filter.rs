@@ -116,9 +116,9 @@ impl EventFilter {
         let mut filter = Self::default();
         for (name, value) in parameters {
             match name {
-                "table" => add("table", value, &mut filter.tables, Glob::new)?,
-                "operation" => add("operation", value, &mut filter.operations, str::to_owned)?,
-                "application" => add("application", value, &mut filter.applications, str::to_owned)?,
+                "table" => add("table", value, &mut filter.tables, |text| Glob::new(text))?,
+                "operation" => add("operation", value, &mut filter.operations, |text| text.to_owned())?,
+                "application" => add("application", value, &mut filter.applications, |text| text.to_owned())?,
                 "schemaChanged" => {
                     filter.schema_changed = match value {
                         "" => None,
