@@ -1,1 +1,5 @@
 //! Freshet, the daemon: command line, configuration, HTTP, and the building of the tree.
+
+pub mod cli;
+pub mod config;
+pub mod exit_code;

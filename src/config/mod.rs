@@ -1,0 +1,104 @@
+//! The configuration: a TOML file, overridden by the environment, overridden by the command line.
+//!
+//! [`load`] goes through plain steps, each in a file of its own, and gathers every problem on the way:
+//!
+//! 1. `tree`: the text becomes values that remember where they stand;
+//! 2. `environment`: variables `FRESHET__SECTION__KEY` are set in it, then the options of the command line;
+//! 3. `expand`: `${VARIABLE}` in any string and `file:/path` in secrets are replaced;
+//! 4. `check`: the values are compared with the `shape`, which is read from the JSON schema of [`Configuration`];
+//! 5. the structs are filled, and the `problems` of each section name impossible combinations.
+//!
+//! The structs are the reference: `reference` and `markdown` print their doc comments and defaults. No message
+//! shows a secret, or the value of a variable that was put in by `${VARIABLE}`.
+
+mod check;
+mod demo;
+mod environment;
+mod event;
+mod expand;
+mod load;
+mod log;
+mod markdown;
+mod options;
+mod problem;
+mod reference;
+mod server;
+mod shape;
+mod tree;
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use demo::DemoConfig;
+pub use environment::PREFIX;
+pub use event::EventConfig;
+pub use expand::MAX_SECRET_FILE_BYTES;
+pub use load::{MAX_FILE_BYTES, Overrides, load, parse};
+pub use log::{LogConfig, LogFormat};
+pub use markdown::reference_markdown;
+pub use problem::{Place, Problem, Problems};
+pub use reference::reference;
+pub use server::ServerConfig;
+
+/// Everything that can be configured. The default is what the daemon runs with when nothing is named.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Configuration {
+    /// The directory that holds everything that lasts: the event log and the dead letters. It is created when it is
+    /// not there. One instance at a time may use it. A relative path starts at the working directory.
+    pub data_directory: PathBuf,
+    /// The HTTP server: feeds, history, ingest, health and metrics.
+    pub server: ServerConfig,
+    /// The log, which goes to standard error.
+    pub log: LogConfig,
+    /// The limits of one event, by whatever way it comes. What is beyond them is refused with a code: over HTTP
+    /// with an answer, from a broker into the dead letters.
+    pub event: EventConfig,
+    /// How events are gathered, rendered and kept for live delivery.
+    pub broadcaster: freshet_broadcaster::Config,
+    /// The feed of `freshet demo`. `freshet run` does not look at it.
+    pub demo: DemoConfig,
+}
+
+impl Default for Configuration {
+    fn default() -> Self {
+        Self {
+            data_directory: "data".into(),
+            server: ServerConfig::default(),
+            log: LogConfig::default(),
+            event: EventConfig::default(),
+            broadcaster: freshet_broadcaster::Config::default(),
+            demo: DemoConfig::default(),
+        }
+    }
+}
+
+impl Configuration {
+    /// The default with one item in each list of sections, to show in the references what can be set there.
+    #[must_use]
+    fn example() -> Self {
+        Self::default()
+    }
+
+    /// Impossible combinations: the path of the key, and what is impossible and what to do.
+    #[must_use]
+    pub fn problems(&self) -> Vec<(Vec<String>, String)> {
+        let mut problems = Vec::new();
+        let mut section = |path: &[&str], found: Vec<(Vec<String>, String)>| {
+            problems.extend(found.into_iter().map(|(key, message)| {
+                let mut whole: Vec<String> = path.iter().map(|part| (*part).to_owned()).collect();
+                whole.extend(key);
+                (whole, message)
+            }));
+        };
+        section(&["server"], self.server.problems());
+        section(&["log"], self.log.problems());
+        section(&["broadcaster"], self.broadcaster.problems());
+        if self.data_directory.as_os_str().is_empty() {
+            section(&["data_directory"], vec![(Vec::new(), "must not be empty".to_owned())]);
+        }
+        problems
+    }
+}
