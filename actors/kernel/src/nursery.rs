@@ -1,0 +1,194 @@
+//! Many short-lived actors of one class, each on the thread that starts it.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{
+            AtomicUsize,
+            Ordering::{Relaxed, SeqCst},
+        },
+    },
+    task::{Context as TaskContext, Poll},
+};
+
+use actix::{Actor, ActorContext, Addr, AsyncContext, Context, dev::ContextFut};
+use tokio::sync::watch;
+
+use crate::{
+    ExitReason,
+    snapshot::NurseryState,
+    stats::{self, ClassCounters},
+    task, unwind,
+};
+
+/// The nursery holds as many actors as it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the nursery is full ({limit} actors)")]
+pub struct NurseryFull {
+    /// How many actors it may hold.
+    pub limit: usize,
+}
+
+struct Shared {
+    class: &'static str,
+    limit: usize,
+    count: AtomicUsize,
+    counters: Arc<ClassCounters>,
+    stop: watch::Sender<bool>,
+}
+
+/// Starts temporary actors, bounds how many live at once over all threads, and catches their panics.
+///
+/// They are plain actix actors and are talked to through actix's `Addr`. One ends as in actix: when it stops itself,
+/// or when its last address is dropped and it has nothing left to do. None is restarted.
+#[derive(Clone)]
+pub struct Nursery {
+    shared: Arc<Shared>,
+}
+
+impl Nursery {
+    /// A nursery for at most `limit` actors of `class`.
+    pub fn new(class: &'static str, limit: usize) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                class,
+                limit,
+                count: AtomicUsize::new(0),
+                counters: stats::class(class),
+                stop: watch::Sender::new(false),
+            }),
+        }
+    }
+
+    /// Starts an actor on the current thread. `factory` runs soon after, in the actor's own task; when it panics the
+    /// address is closed.
+    ///
+    /// # Errors
+    /// [`NurseryFull`] when the limit is reached; `factory` was not called then.
+    ///
+    /// # Panics
+    /// Outside an actix system.
+    pub fn start<A>(&self, factory: impl FnOnce() -> A + 'static) -> Result<Addr<A>, NurseryFull>
+    where
+        A: Actor<Context = Context<A>>,
+    {
+        let place = Place::take(&self.shared)?;
+        let context = Context::new();
+        let address = context.address();
+        let infant = Infant { stage: Stage::Unborn(context, Some(factory)), place };
+        task::spawn("kernel-nursery", infant).detach();
+        Ok(address)
+    }
+
+    /// How many actors live now.
+    pub fn count(&self) -> usize {
+        self.shared.count.load(SeqCst)
+    }
+
+    /// How many may live at once.
+    pub fn limit(&self) -> usize {
+        self.shared.limit
+    }
+
+    pub(crate) fn state(&self) -> NurseryState {
+        NurseryState { class: self.shared.class, count: self.count(), limit: self.shared.limit }
+    }
+
+    pub(crate) fn stop_all(&self) {
+        self.shared.stop.send_replace(true);
+    }
+}
+
+/// A counted place in the nursery, given back when it is dropped.
+struct Place(Arc<Shared>);
+
+impl Place {
+    fn take(shared: &Arc<Shared>) -> Result<Self, NurseryFull> {
+        let limit = shared.limit;
+        shared
+            .count
+            .fetch_update(SeqCst, SeqCst, |count| (count < limit).then_some(count + 1))
+            .map_err(|_| NurseryFull { limit })?;
+        shared.counters.started.fetch_add(1, Relaxed);
+        shared.counters.running.fetch_add(1, Relaxed);
+        Ok(Self(Arc::clone(shared)))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.count.fetch_sub(1, SeqCst);
+        self.0.counters.running.fetch_sub(1, Relaxed);
+    }
+}
+
+enum Stage<A: Actor<Context = Context<A>>, F> {
+    Unborn(Context<A>, Option<F>),
+    Alive(ContextFut<A, Context<A>>),
+    Gone,
+}
+
+struct Infant<A: Actor<Context = Context<A>>, F> {
+    stage: Stage<A, F>,
+    place: Place,
+}
+
+// The factory is moved out before it is called and never pinned.
+impl<A: Actor<Context = Context<A>>, F> Unpin for Infant<A, F> {}
+
+impl<A: Actor<Context = Context<A>>, F: FnOnce() -> A> Infant<A, F> {
+    fn step(&mut self, cx: &mut TaskContext<'_>) -> Result<Poll<()>, String> {
+        if let Stage::Unborn(..) = self.stage
+            && let Stage::Unborn(context, Some(factory)) = std::mem::replace(&mut self.stage, Stage::Gone)
+        {
+            self.stage = Stage::Alive(context.into_future(unwind::catch(factory)?));
+        }
+        match &mut self.stage {
+            Stage::Alive(actor) => unwind::catch(|| Pin::new(actor).poll(cx)),
+            Stage::Unborn(..) | Stage::Gone => Ok(Poll::Ready(())),
+        }
+    }
+}
+
+impl<A: Actor<Context = Context<A>>, F> Infant<A, F> {
+    /// Drops the actor without its hooks and catches a panic in its drop.
+    fn discard(&mut self) -> Result<(), String> {
+        let mut stage = std::mem::replace(&mut self.stage, Stage::Gone);
+        if let Stage::Alive(actor) = &mut stage {
+            actor.ctx().terminate();
+        }
+        unwind::catch(move || drop(stage))
+    }
+
+    fn report(&self, message: String) {
+        let shared = &self.place.0;
+        shared.counters.count_exit(&ExitReason::Panic(String::new()));
+        tracing::warn!(class = shared.class, panic = %message, "temporary actor panicked");
+    }
+}
+
+impl<A: Actor<Context = Context<A>>, F: FnOnce() -> A> Future for Infant<A, F> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<()> {
+        let ended = match self.step(cx) {
+            Ok(Poll::Pending) => return Poll::Pending,
+            Ok(Poll::Ready(())) => Ok(()),
+            Err(message) => Err(message),
+        };
+        if let Err(message) = ended.and(self.discard()) {
+            self.report(message);
+        }
+        Poll::Ready(())
+    }
+}
+
+impl<A: Actor<Context = Context<A>>, F> Drop for Infant<A, F> {
+    fn drop(&mut self) {
+        if let Err(message) = self.discard() {
+            self.report(message);
+        }
+    }
+}
