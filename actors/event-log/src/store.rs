@@ -1,0 +1,405 @@
+//! The writing half of the log: appending with deduplication, retention, and the end of an outage.
+//!
+//! **When is an event a duplicate?** Its id is held, or arrived within the window. Or it is the same commit by
+//! another way: within the window an event arrived with the same table, snapshot id, event type, operation and
+//! `schemaChanged`, and its own time lies within `same_commit_within_secs`. Two things keep that from hiding
+//! what is new. A rollback reports an old snapshot again, perhaps with the old operation, but later: hence the
+//! nearness in time. A change of the schema makes no snapshot, so two changes in a row name the same one:
+//! with `schemaChanged: true` the times must be equal. A field that one way reports and the other does not
+//! makes two events: shown twice is better than hidden.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::Duration;
+
+use freshet_feed::port::Outcome;
+use freshet_feed::{Epoch, Event, Position};
+use jiff::Timestamp;
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior, params};
+
+use crate::{Config, connection, rows, words};
+
+/// Rows are kept at least this long after their arrival, whatever the window: the tables' summaries count over
+/// a day.
+const SUMMARY_PERIOD: Duration = Duration::from_secs(24 * 60 * 60);
+/// How many events retention may remove beside an append, more than the append brought.
+const STEP_BESIDE_APPEND: usize = 64;
+/// How many events one step of maintenance removes at most.
+pub(crate) const MAINTENANCE_STEP: usize = 1000;
+/// How much a trial writes to find out whether the disk has room again.
+const PROBE_BYTES: usize = 64 * 1024;
+
+/// The write connection, and what it knows of the log.
+pub(crate) struct Store {
+    connection: Connection,
+    limits: Limits,
+    log: Log,
+}
+
+/// The configuration, ready to compare with.
+struct Limits {
+    window_micros: i64,
+    same_commit_micros: i64,
+    row_age_micros: i64,
+    held_age_micros: i64,
+    held_events: u64,
+    held_bytes: u64,
+}
+
+/// The log as of the last commit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Log {
+    pub(crate) epoch: Epoch,
+    /// The oldest offset that is held; `last + 1` when none is.
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+    pub(crate) held_bytes: u64,
+    /// Arrival times never fall, whatever the clock does.
+    last_received: i64,
+}
+
+impl Log {
+    pub(crate) fn held_events(&self) -> u64 {
+        (self.last + 1).saturating_sub(self.first)
+    }
+
+    fn read(connection: &Connection) -> rusqlite::Result<Self> {
+        let (epoch, last, held_bytes): (i64, u64, u64) =
+            connection.query_row("SELECT epoch, last_offset, held_bytes FROM log", [], |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+            })?;
+        let first: Option<u64> =
+            connection.query_row("SELECT min(offset) FROM bodies", [], |row| row.get(0))?;
+        let last_received =
+            connection.query_row("SELECT received_at FROM events ORDER BY offset DESC LIMIT 1", [], |row| {
+                row.get(0)
+            });
+        Ok(Self {
+            epoch: Epoch(epoch.cast_unsigned()),
+            first: first.unwrap_or(last + 1),
+            last,
+            held_bytes,
+            last_received: last_received.optional()?.unwrap_or(i64::MIN),
+        })
+    }
+}
+
+/// What a batch did to one table.
+struct Touched {
+    id: i64,
+    last_offset: u64,
+    last_schema_change: Option<i64>,
+}
+
+impl Store {
+    /// Opens the file for writing and marks it as at work.
+    pub(crate) fn open(file: &Path, config: &Config) -> rusqlite::Result<Self> {
+        let connection = connection::writer(file)?;
+        connection.execute("UPDATE log SET clean = 0", [])?;
+        let log = Log::read(&connection)?;
+        Ok(Self { connection, limits: Limits::new(config), log })
+    }
+
+    /// The log as of the last commit.
+    pub(crate) fn log(&self) -> Log {
+        self.log
+    }
+
+    /// Appends the events in one transaction. When it answers they are on the disk; when it fails none is.
+    pub(crate) fn append(&mut self, events: &[Event], now: Timestamp) -> rusqlite::Result<Vec<Outcome>> {
+        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let mut log = self.log;
+        log.last_received = log.last_received.max(now.as_microsecond());
+        let mut touched: HashMap<&str, Touched> = HashMap::new();
+        let mut outcomes = Vec::with_capacity(events.len());
+        for event in events {
+            if is_known_id(&transaction, &self.limits, &log, &event.event_id)? {
+                outcomes.push(Outcome::Duplicate);
+                continue;
+            }
+            let table_id = table_id(&transaction, &mut touched, event)?;
+            if is_known_commit(&transaction, &self.limits, &log, table_id, event)? {
+                outcomes.push(Outcome::Duplicate);
+                continue;
+            }
+            log.last += 1;
+            log.held_bytes += event.body.len() as u64;
+            insert(&transaction, &log, table_id, event)?;
+            if let Some(table) = touched.get_mut(event.table.as_str()) {
+                table.last_offset = log.last;
+                if event.schema_changed == Some(true) {
+                    table.last_schema_change =
+                        table.last_schema_change.max(Some(rows::micros_and_nanos(event.timestamp).0));
+                }
+            }
+            outcomes.push(Outcome::Accepted { position: Position { epoch: log.epoch, offset: log.last } });
+        }
+        for table in touched.values().filter(|table| table.last_offset > 0) {
+            transaction
+                .prepare_cached(
+                    "UPDATE tables SET last_offset = ?2,
+                         last_schema_change = max(ifnull(last_schema_change, ?3), ifnull(?3, last_schema_change))
+                     WHERE id = ?1",
+                )?
+                .execute(params![table.id, table.last_offset, table.last_schema_change])?;
+        }
+        retain(&transaction, &self.limits, &mut log, 2 * events.len() + STEP_BESIDE_APPEND)?;
+        write_log(&transaction, &log)?;
+        transaction.commit()?;
+        self.log = log;
+        Ok(outcomes)
+    }
+
+    /// Removes what has grown too old or too much, in one bounded step. `true` when a full step was done, so
+    /// that there may be more.
+    pub(crate) fn maintain(&mut self, now: Timestamp) -> rusqlite::Result<bool> {
+        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let mut log = self.log;
+        log.last_received = log.last_received.max(now.as_microsecond());
+        let removed = retain(&transaction, &self.limits, &mut log, MAINTENANCE_STEP)?;
+        let forgotten = forget(&transaction, &self.limits, &log, MAINTENANCE_STEP)?;
+        if removed + forgotten > 0 {
+            write_log(&transaction, &log)?;
+            transaction.commit()?;
+            self.log = log;
+        }
+        Ok(removed == MAINTENANCE_STEP || forgotten == MAINTENANCE_STEP)
+    }
+
+    /// Writes something and takes it away again: succeeds when the disk takes bytes.
+    pub(crate) fn probe(&mut self) -> rusqlite::Result<()> {
+        self.connection.execute("UPDATE log SET probe = zeroblob(?1)", [PROBE_BYTES])?;
+        self.connection.execute("UPDATE log SET probe = NULL", [])?;
+        Ok(())
+    }
+
+    /// Marks the file as closed in order.
+    pub(crate) fn close(self) -> rusqlite::Result<()> {
+        self.connection.execute("UPDATE log SET clean = 1", [])?;
+        self.connection.close().map_err(|(_, error)| error)
+    }
+
+    /// Bounds the file, so that a test can fill the disk; `None` frees it.
+    #[cfg(test)]
+    pub(crate) fn limit_pages(&self, more: Option<i64>) {
+        let pages: i64 = self.connection.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
+        let limit = more.map_or(i64::from(u32::MAX - 1), |more| pages + more);
+        self.connection
+            .query_row(&format!("PRAGMA max_page_count = {limit}"), [], |row| row.get::<_, i64>(0))
+            .unwrap();
+    }
+}
+
+impl Limits {
+    fn new(config: &Config) -> Self {
+        let micros = |secs: u64| i64::try_from(secs.saturating_mul(1_000_000)).unwrap_or(i64::MAX);
+        let window = config.deduplication_window_secs;
+        Self {
+            window_micros: micros(window),
+            same_commit_micros: micros(config.same_commit_within_secs),
+            row_age_micros: micros(window.max(SUMMARY_PERIOD.as_secs())),
+            held_age_micros: micros(u64::from(config.retention_days) * 24 * 60 * 60),
+            held_events: config.retention_events,
+            held_bytes: config.retention_bytes,
+        }
+    }
+
+    /// What arrived before this is recognised no more.
+    fn window_start(&self, log: &Log) -> i64 {
+        log.last_received.saturating_sub(self.window_micros)
+    }
+}
+
+/// Whether a later try with the same connection may succeed. After other errors the connection is not trusted.
+pub(crate) fn keeps_connection(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::DiskFull | ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
+    )
+}
+
+fn table_id<'a>(
+    transaction: &Transaction<'_>,
+    touched: &mut HashMap<&'a str, Touched>,
+    event: &'a Event,
+) -> rusqlite::Result<i64> {
+    if let Some(table) = touched.get(event.table.as_str()) {
+        return Ok(table.id);
+    }
+    let known = transaction
+        .prepare_cached("SELECT id FROM tables WHERE name = ?1")?
+        .query_row([&event.table], |row| row.get(0))
+        .optional()?;
+    let id = match known {
+        Some(id) => id,
+        None => transaction
+            .prepare_cached("INSERT INTO tables (name, last_offset) VALUES (?1, 0)")?
+            .insert([&event.table])?,
+    };
+    touched.insert(&event.table, Touched { id, last_offset: 0, last_schema_change: None });
+    Ok(id)
+}
+
+fn is_known_id(
+    transaction: &Transaction<'_>,
+    limits: &Limits,
+    log: &Log,
+    event_id: &str,
+) -> rusqlite::Result<bool> {
+    let known: Option<(u64, i64)> = transaction
+        .prepare_cached("SELECT offset, received_at FROM events WHERE event_id = ?1")?
+        .query_row([event_id], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let Some((offset, received_at)) = known else { return Ok(false) };
+    if offset >= log.first || received_at >= limits.window_start(log) {
+        return Ok(true);
+    }
+    // Its time is over and only its removal is still to come: the id is free.
+    transaction.prepare_cached("DELETE FROM events WHERE offset = ?1")?.execute([offset])?;
+    Ok(false)
+}
+
+fn is_known_commit(
+    transaction: &Transaction<'_>,
+    limits: &Limits,
+    log: &Log,
+    table_id: i64,
+    event: &Event,
+) -> rusqlite::Result<bool> {
+    let Some(snapshot_id) = event.snapshot_id else { return Ok(false) };
+    let apart = if event.schema_changed == Some(true) { 0 } else { limits.same_commit_micros };
+    transaction
+        .prepare_cached(
+            "SELECT 1 FROM events
+             WHERE table_id = ?1 AND snapshot_id = ?2 AND event_type = ?3 AND operation IS ?4
+                 AND schema_changed IS ?5 AND received_at >= ?6 AND abs(event_time - ?7) <= ?8",
+        )?
+        .exists(params![
+            table_id,
+            snapshot_id,
+            event.event_type,
+            event.operation,
+            event.schema_changed,
+            limits.window_start(log),
+            rows::micros_and_nanos(event.timestamp).0,
+            apart,
+        ])
+}
+
+fn insert(transaction: &Transaction<'_>, log: &Log, table_id: i64, event: &Event) -> rusqlite::Result<()> {
+    let (micros, nanos) = rows::micros_and_nanos(event.timestamp);
+    transaction
+        .prepare_cached(
+            "INSERT INTO events VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+        )?
+        .execute(params![
+            log.last,
+            micros,
+            nanos,
+            log.last_received,
+            table_id,
+            event.schema_changed,
+            event.snapshot_id,
+            event.summary.added_records,
+            event.summary.deleted_records,
+            event.summary.added_data_files,
+            event.summary.deleted_data_files,
+            event.event_type,
+            event.operation,
+            event.source_application,
+            event.event_id,
+        ])?;
+    transaction
+        .prepare_cached("INSERT INTO bodies VALUES (?1, ?2)")?
+        .execute(params![log.last, event.body.as_ref()])?;
+    transaction
+        .prepare_cached("INSERT INTO event_words (rowid, words) VALUES (?1, ?2)")?
+        .execute(params![log.last, words::of_event(event)])?;
+    Ok(())
+}
+
+/// Removes the bodies and words of the oldest events that are beyond a limit, at most `budget`. Answers how
+/// many. The newest event goes by age only: a body larger than all that may be held is held until the next.
+fn retain(
+    transaction: &Transaction<'_>,
+    limits: &Limits,
+    log: &mut Log,
+    budget: usize,
+) -> rusqlite::Result<usize> {
+    let oldest_held = log.last_received.saturating_sub(limits.held_age_micros);
+    let mut first = log.first;
+    {
+        let mut statement = transaction.prepare_cached(
+            "SELECT events.received_at, length(bodies.body)
+             FROM bodies CROSS JOIN events ON events.offset = bodies.offset
+             WHERE bodies.offset >= ?1 ORDER BY bodies.offset LIMIT ?2",
+        )?;
+        let mut oldest = statement.query(params![first, budget])?;
+        while let Some(row) = oldest.next()? {
+            let held_events = log.last + 1 - first;
+            let too_many = held_events > limits.held_events || log.held_bytes > limits.held_bytes;
+            let too_old = row.get::<_, i64>(0)? < oldest_held;
+            if !(too_old || too_many && held_events > 1) {
+                break;
+            }
+            log.held_bytes = log.held_bytes.saturating_sub(row.get(1)?);
+            first += 1;
+        }
+    }
+    let removed = first - log.first;
+    if removed > 0 {
+        transaction.prepare_cached("DELETE FROM bodies WHERE offset < ?1")?.execute([first])?;
+        let mut forget_words = transaction.prepare_cached("DELETE FROM event_words WHERE rowid = ?1")?;
+        for offset in log.first..first {
+            forget_words.execute([offset])?;
+        }
+        log.first = first;
+    }
+    Ok(usize::try_from(removed).unwrap_or(budget))
+}
+
+/// Removes the rows of events that are neither held nor to be recognised, and the tables of which no event is
+/// known any more; at most `budget` rows. Answers how many.
+fn forget(
+    transaction: &Transaction<'_>,
+    limits: &Limits,
+    log: &Log,
+    budget: usize,
+) -> rusqlite::Result<usize> {
+    let known_since = log.last_received.saturating_sub(limits.row_age_micros);
+    let mut tables = HashMap::new();
+    let mut forgotten = 0;
+    {
+        let mut statement = transaction.prepare_cached(
+            "SELECT offset, received_at, table_id FROM events WHERE offset < ?1 ORDER BY offset LIMIT ?2",
+        )?;
+        let mut oldest = statement.query(params![log.first, budget])?;
+        while let Some(row) = oldest.next()? {
+            if row.get::<_, i64>(1)? >= known_since {
+                break;
+            }
+            tables.insert(row.get::<_, i64>(2)?, row.get::<_, u64>(0)?);
+            forgotten += 1;
+        }
+    }
+    if let Some(last) = tables.values().max() {
+        transaction.prepare_cached("DELETE FROM events WHERE offset <= ?1")?.execute([last])?;
+        for id in tables.keys() {
+            transaction
+                .prepare_cached("DELETE FROM tables WHERE id = ?1 AND last_offset <= ?2")?
+                .execute(params![id, last])?;
+        }
+    }
+    Ok(forgotten)
+}
+
+fn write_log(transaction: &Transaction<'_>, log: &Log) -> rusqlite::Result<()> {
+    transaction
+        .prepare_cached("UPDATE log SET last_offset = ?1, held_bytes = ?2")?
+        .execute(params![log.last, log.held_bytes])?;
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "store_tests.rs"]
+mod tests;

@@ -1,0 +1,148 @@
+use std::path::PathBuf;
+use std::time::Duration;
+
+use freshet_feed::Event;
+use freshet_feed::event::Summary;
+use jiff::ToSpan;
+
+use super::*;
+use crate::sample::{commit, event, noon};
+use crate::store::Store;
+use crate::{connection, history};
+
+struct Log {
+    _directory: tempfile::TempDir,
+    file: PathBuf,
+    store: Store,
+    config: Config,
+}
+
+impl Log {
+    fn new(config: Config) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join(connection::LOG_FILE);
+        connection::prepare(&file).unwrap();
+        let store = Store::open(&file, &config).unwrap();
+        Self { _directory: directory, file, store, config }
+    }
+
+    fn tables(&self, query: &TablesQuery) -> Result<Page<TableSummary>, SearchError> {
+        let mut connection = connection::reader(&self.file).unwrap();
+        history::within(&mut connection, Duration::from_secs(60), |transaction| {
+            tables(transaction, &self.config, query)
+        })
+    }
+}
+
+fn all() -> TablesQuery {
+    TablesQuery { tables: Vec::new(), cursor: None, limit: 100, now: noon() }
+}
+
+fn adding(event: Event, records: Option<i64>, files: Option<i64>) -> Event {
+    let summary = Summary { added_records: records, added_data_files: files, ..Summary::default() };
+    Event { summary, ..event }
+}
+
+#[test]
+fn a_table_says_what_happened_lately() {
+    let mut log = Log::new(Config::default());
+    let ago = |name: &str, minutes: i64| Event {
+        timestamp: noon() - minutes.minutes(),
+        ..event(name, "prod.orders")
+    };
+    let events = [
+        adding(ago("yesterday", 24 * 60), Some(1_000_000), Some(1_000_000)),
+        adding(Event { schema_changed: Some(true), ..ago("morning", 600) }, Some(5), Some(2)),
+        adding(ago("hour ago", 60), None, None),
+        adding(ago("lately", 59), Some(7), None),
+        adding(ago("from the future", -1), Some(1_000_000), Some(1_000_000)),
+        adding(
+            Event { operation: Some("delete".to_owned()), snapshot_id: Some(i64::MAX), ..ago("last", 30) },
+            None,
+            None,
+        ),
+    ];
+    log.store.append(&events, noon()).unwrap();
+    let page = log.tables(&all()).unwrap();
+    assert_eq!(page.next, None);
+    let expected = TableSummary {
+        table: "prod.orders".to_owned(),
+        last_commit: LastCommit {
+            offset: 6,
+            event_id: "last".to_owned(),
+            timestamp: noon() - 30.minutes(),
+            event_type: "COMMIT_SUCCESS".to_owned(),
+            operation: Some("delete".to_owned()),
+            snapshot_id: Some(i64::MAX),
+        },
+        commits_last_hour: 2,
+        commits_last_day: 4,
+        records_added_last_day: Added { sum: Some(12), commits_without: 2 },
+        files_added_last_day: Added { sum: Some(2), commits_without: 3 },
+        last_schema_change: Some(noon() - 600.minutes()),
+    };
+    assert_eq!(page.items, [expected]);
+}
+
+#[test]
+fn unknown_is_not_zero_and_a_sum_may_pass_64_bits() {
+    let mut log = Log::new(Config::default());
+    let events = [
+        adding(event("1", "huge"), Some(i64::MAX), Some(0)),
+        adding(event("2", "huge"), Some(i64::MAX), Some(0)),
+        event("3", "silent"),
+    ];
+    log.store.append(&events, noon()).unwrap();
+    let [huge, silent] = &log.tables(&all()).unwrap().items[..] else { panic!("two tables") };
+    assert_eq!(huge.records_added_last_day.sum, Some(i128::from(i64::MAX) * 2));
+    assert_eq!(huge.files_added_last_day, Added { sum: Some(0), commits_without: 0 });
+    assert_eq!(silent.records_added_last_day, Added { sum: None, commits_without: 1 });
+    assert_eq!(silent.last_schema_change, None);
+}
+
+#[test]
+fn the_latest_schema_change_counts_whatever_comes_later() {
+    let mut log = Log::new(Config::default());
+    let change = |name: &str, hour: i64| Event {
+        schema_changed: Some(true),
+        timestamp: noon() + hour.hours(),
+        ..event(name, "t")
+    };
+    log.store.append(&[change("1", 2), change("2", 1)], noon()).unwrap();
+    log.store.append(&[change("late", 0)], noon()).unwrap();
+    log.store.append(&[commit("none", "t", 1)], noon()).unwrap();
+    assert_eq!(log.tables(&all()).unwrap().items[0].last_schema_change, Some(noon() + 2.hours()));
+}
+
+#[test]
+fn tables_come_in_pages_by_name_and_pattern() {
+    let mut log = Log::new(Config::default());
+    let events: Vec<_> = ["b.x", "a.y", "a.x", "b.y", "é"].iter().map(|name| event(name, name)).collect();
+    log.store.append(&events, noon()).unwrap();
+    let names = |page: &Page<TableSummary>| -> Vec<String> {
+        page.items.iter().map(|summary| summary.table.clone()).collect()
+    };
+    let first = log.tables(&TablesQuery { limit: 3, ..all() }).unwrap();
+    assert_eq!(names(&first), ["a.x", "a.y", "b.x"]);
+    let second = log.tables(&TablesQuery { limit: 3, cursor: first.next.clone(), ..all() }).unwrap();
+    assert_eq!(names(&second), ["b.y", "é"]);
+    assert_eq!(second.next, None);
+    let only_x = TablesQuery { tables: vec![Glob::new("*.x")], ..all() };
+    assert_eq!(names(&log.tables(&only_x).unwrap()), ["a.x", "b.x"]);
+    let foreign = log.tables(&TablesQuery { cursor: first.next, ..only_x });
+    assert_eq!(foreign.unwrap_err().code(), "invalid_cursor");
+    assert_eq!(log.tables(&TablesQuery { limit: 0, ..all() }).unwrap_err().code(), "invalid_query");
+}
+
+#[test]
+fn a_table_is_listed_after_its_events_are_gone_until_they_are_forgotten() {
+    let config = Config { retention_events: 1, deduplication_window_secs: 60, ..Config::default() };
+    let mut log = Log::new(config);
+    log.store.append(&[event("1", "quiet"), event("2", "busy")], noon()).unwrap();
+    assert_eq!(log.tables(&all()).unwrap().items.len(), 2);
+    let later = noon() + 25.hours();
+    log.store.maintain(later).unwrap();
+    let page = log.tables(&TablesQuery { now: later, ..all() }).unwrap();
+    assert_eq!(page.items.len(), 1);
+    assert_eq!((page.items[0].table.as_str(), page.items[0].commits_last_day), ("busy", 0));
+}
