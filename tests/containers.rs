@@ -190,7 +190,10 @@ fn whatever_the_compose_file_refers_to_exists() {
 fn the_configurations_of_the_containers_are_good() {
     for (file, variables) in [
         ("docker/config/image.toml", &[][..]),
-        ("docker/config/compose.toml", &[("ACTIVEMQ_USER", "freshet"), ("ACTIVEMQ_PASSWORD", "a-secret")]),
+        (
+            "docker/config/compose.toml",
+            &[("ACTIVEMQ_USER", "freshet"), ("ACTIVEMQ_PASSWORD", "a-secret")][..],
+        ),
     ] {
         let output = Command::new(env!("CARGO_BIN_EXE_freshet"))
             .args(["check", file])
