@@ -6,9 +6,8 @@
     table.append(rows)
     feed.send("production.sales.orders", table)
 
-`send` reports each snapshot of the table once: those that a job made before it called are sent too, and a second
-call sends nothing new. An event's id follows from the table and the snapshot, so an event that is sent again after
-a network error is recognised as a duplicate.
+`send` reports each snapshot of the last day once. An event's id follows from the table and the snapshot, so what a
+restarted job sends again is recognised as a duplicate.
 """
 
 from __future__ import annotations
@@ -16,12 +15,13 @@ from __future__ import annotations
 import json
 import urllib.request
 import uuid
-from collections.abc import Iterator
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
+
+EVENTS_PER_REQUEST = 500
 
 
 def commit_event(application: str, name: str, table: Table, snapshot: Snapshot) -> dict[str, Any]:
@@ -53,38 +53,56 @@ def commit_event(application: str, name: str, table: Table, snapshot: Snapshot) 
     }
 
 
-class NewSnapshots:
-    """The snapshots of tables that were not seen before, oldest first."""
+class Reported:
+    """Which snapshots were reported already."""
 
     def __init__(self) -> None:
-        self._seen: set[tuple[uuid.UUID, int]] = set()
+        self._known: set[tuple[uuid.UUID, int]] = set()
 
-    def of(self, table: Table) -> Iterator[Snapshot]:
-        for snapshot in sorted(table.metadata.snapshots, key=lambda one: one.sequence_number or 0):
-            key = (table.metadata.table_uuid, snapshot.snapshot_id)
-            if key not in self._seen:
-                self._seen.add(key)
-                yield snapshot
+    def missing(self, table: Table) -> list[Snapshot]:
+        """The snapshots that were not, oldest first."""
+        by_age = sorted(table.metadata.snapshots, key=lambda one: one.sequence_number or 0)
+        return [one for one in by_age if (table.metadata.table_uuid, one.snapshot_id) not in self._known]
+
+    def add(self, table: Table, snapshots: list[Snapshot]) -> None:
+        self._known.update((table.metadata.table_uuid, one.snapshot_id) for one in snapshots)
 
 
 class EventFeed:
     """Sends the commits of a job to Freshet's HTTP ingest."""
 
-    def __init__(self, url: str, application: str, timeout_seconds: float = 10.0) -> None:
+    def __init__(
+        self,
+        url: str,
+        application: str,
+        timeout_seconds: float = 30.0,
+        max_age: timedelta = timedelta(days=1),
+    ) -> None:
         self._url = url.rstrip("/") + "/api/v2/events"
         self._application = application
         self._timeout_seconds = timeout_seconds
-        self._new_snapshots = NewSnapshots()
+        self._max_age = max_age
+        self._reported = Reported()
 
-    def send(self, name: str, table: Table) -> dict[str, Any]:
-        """Sends what the table committed since the last call; gives the answer, one result for each event."""
-        events = [commit_event(self._application, name, table, new) for new in self._new_snapshots.of(table)]
-        if not events:
-            return {"results": []}
+    def send(self, name: str, table: Table) -> list[dict[str, Any]]:
+        """Sends what the table committed since the last call; gives one result for each event.
+
+        An error leaves everything as it was: call again, and nothing is lost or shown twice.
+        """
+        oldest_ms = (datetime.now(timezone.utc) - self._max_age).timestamp() * 1000
+        snapshots = [one for one in self._reported.missing(table) if one.timestamp_ms >= oldest_ms]
+        results: list[dict[str, Any]] = []
+        for start in range(0, len(snapshots), EVENTS_PER_REQUEST):
+            part = snapshots[start : start + EVENTS_PER_REQUEST]
+            results += self._post([commit_event(self._application, name, table, one) for one in part])
+            self._reported.add(table, part)
+        return results
+
+    def _post(self, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
         request = urllib.request.Request(
             self._url,
             data=json.dumps(events, allow_nan=False).encode(),
             headers={"Content-Type": "application/json"},
         )
         with urllib.request.urlopen(request, timeout=self._timeout_seconds) as answer:
-            return json.load(answer)
+            return json.load(answer)["results"]

@@ -35,7 +35,7 @@ from pyiceberg.types import (
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "docs" / "examples"))
 
-from iceberg_events import NewSnapshots, commit_event  # noqa: E402
+from iceberg_events import Reported, commit_event  # noqa: E402
 
 APPLICATION = "pyiceberg-commits"
 CATALOG = "production"
@@ -110,12 +110,14 @@ def main() -> None:
     catalog = SqlCatalog(CATALOG, uri=f"sqlite:///{warehouse}/catalog.db", warehouse=warehouse.as_uri())
     catalog.create_namespace(NAMESPACE)
     tables = [catalog.create_table(f"{NAMESPACE}.{name}", SCHEMA) for name in NAMES[: arguments.tables]]
-    new_snapshots = NewSnapshots()
+    reported = Reported()
     for round_number in range(arguments.commits):
         for table in tables:
             commit(table, round_number)
             name = ".".join((CATALOG, *table.name()))
-            for snapshot in new_snapshots.of(table):
+            snapshots = reported.missing(table)
+            reported.add(table, snapshots)
+            for snapshot in snapshots:
                 event = commit_event(APPLICATION, name, table, snapshot)
                 print(json.dumps(event, separators=(",", ":"), ensure_ascii=False))
 
