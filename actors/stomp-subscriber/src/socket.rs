@@ -1,0 +1,142 @@
+//! A socket to a broker: TCP, and TLS where it is wanted.
+
+use std::future::Future;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, lookup_host};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+use crate::config::{Config, split_broker};
+use crate::failure::{Failure, FailureClass};
+
+/// How long sent bytes may stay without the other side's confirmation before the operating system gives up, at
+/// least. A broker that is merely busy confirms within it.
+const MIN_USER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// After how long without traffic the operating system probes a connection. It matters only where no heart-beats
+/// were agreed.
+const KEEP_ALIVE_AFTER: Duration = Duration::from_secs(60);
+
+/// Bytes in both directions.
+pub trait Socket: AsyncRead + AsyncWrite + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Unpin> Socket for T {}
+
+/// Connects to the broker (`host:port`) within the configured time, and agrees on TLS where it is enabled.
+///
+/// # Errors
+/// When the name, the network or TLS fails, by class.
+pub async fn open(broker: &str, config: &Config) -> Result<Box<dyn Socket>, Failure> {
+    let Some((host, port)) = split_broker(broker) else {
+        return Err(Failure::new(FailureClass::HostUnknown, format!("'{broker}' is not host:port")));
+    };
+    let connecting = in_time(config, "the connection did not open", connect(host, port));
+    let stream = connecting.await?;
+    prepare(&stream, config).map_err(|error| Failure::from_io(&error))?;
+    if !config.tls.enabled {
+        return Ok(Box::new(stream));
+    }
+    let name = match config.tls.server_name.as_str() {
+        "" => host,
+        name => name,
+    };
+    let name = ServerName::try_from(name.to_owned())
+        .map_err(|error| tls_failure(format!("'{name}' is no name for a certificate: {error}")))?;
+    let connector = TlsConnector::from(Arc::new(tls_configuration(config).await?));
+    let handshake =
+        async { connector.connect(name, stream).await.map_err(|error| tls_failure(error.to_string())) };
+    let stream = in_time(config, "TLS was not agreed", handshake).await?;
+    Ok(Box::new(stream))
+}
+
+async fn in_time<T>(
+    config: &Config,
+    what: &str,
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    let limit = config.connect_timeout();
+    tokio::time::timeout(limit, work).await.unwrap_or_else(|_| {
+        let reason = format!("{what} within {} ms", limit.as_millis());
+        Err(Failure::new(FailureClass::ConnectTimedOut, reason))
+    })
+}
+
+/// Tries the addresses of the host in the resolver's order.
+async fn connect(host: &str, port: u16) -> Result<TcpStream, Failure> {
+    let addresses = lookup_host((host, port))
+        .await
+        .map_err(|error| Failure::new(FailureClass::HostUnknown, error.to_string()))?;
+    let mut failure = Failure::new(FailureClass::HostUnknown, "the name has no address");
+    for address in addresses {
+        match TcpStream::connect(address).await {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failure = Failure::from_io(&error),
+        }
+    }
+    Err(failure)
+}
+
+fn prepare(stream: &TcpStream, config: &Config) -> io::Result<()> {
+    // Acknowledgements are small and leave at once.
+    stream.set_nodelay(true)?;
+    let socket = SockRef::from(stream);
+    let keep_alive =
+        TcpKeepalive::new().with_time(KEEP_ALIVE_AFTER).with_interval(KEEP_ALIVE_AFTER / 4).with_retries(4);
+    socket.set_tcp_keepalive(&keep_alive)?;
+    #[cfg(target_os = "linux")]
+    {
+        let silence = Duration::from_millis(config.heart_beat_receive_millis) * 3 / 2;
+        socket.set_tcp_user_timeout(Some(silence.max(MIN_USER_TIMEOUT)))?;
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = config;
+    Ok(())
+}
+
+/// Read anew for each connection, so that an authority that was exchanged on disk counts from the next one on.
+async fn tls_configuration(config: &Config) -> Result<ClientConfig, Failure> {
+    let ca_file = config.tls.ca_file.clone();
+    let roots = freshet_kernel::task::blocking("stomp_trusted_authorities", move || match ca_file.as_str() {
+        "" => Ok(system_roots()),
+        path => roots_of(PathBuf::from(path)),
+    })
+    .await
+    .map_err(|error| tls_failure(error.to_string()))??;
+    // Named, because another crate of the tree enables a second provider and rustls then chooses none.
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| tls_failure(error.to_string()))?;
+    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+}
+
+/// Authorities that cannot be read are left out; a broker that needs one of them is then refused with its reason.
+fn system_roots() -> RootCertStore {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    roots
+}
+
+fn roots_of(path: PathBuf) -> Result<RootCertStore, Failure> {
+    let unreadable = |error: String| tls_failure(format!("ca_file '{}': {error}", path.display()));
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_file_iter(&path).map_err(|error| unreadable(error.to_string()))? {
+        let certificate = certificate.map_err(|error| unreadable(error.to_string()))?;
+        roots.add(certificate).map_err(|error| unreadable(error.to_string()))?;
+    }
+    if roots.is_empty() {
+        return Err(unreadable("holds no certificate".to_owned()));
+    }
+    Ok(roots)
+}
+
+fn tls_failure(reason: String) -> Failure {
+    Failure::new(FailureClass::TlsFailed, reason)
+}
