@@ -1,0 +1,336 @@
+//! The actor: it gathers, appends, answers and hands over.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context as TaskContext, Poll, ready};
+use std::time::Duration;
+
+use actix::fut::ActorFuture;
+use actix::{Actor, AsyncContext, Context, Handler, Message, ResponseFuture};
+use freshet_feed::port::{Bounds, EventLog, Logged, Outcome, StoreError};
+use freshet_feed::{Event, Position};
+use freshet_kernel::{Child, ChildSpec, Link, Restart};
+use futures_util::future::BoxFuture;
+use serde_json::json;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use crate::batch::Batch;
+use crate::config::Config;
+use crate::gather::{Gathered, Shares};
+use crate::live::Live;
+
+/// How many publishers may wait in the mailbox.
+const MAILBOX: usize = 1024;
+/// How long to wait before the log's bounds are read again after a failure.
+const BOUNDS_RETRY: Duration = Duration::from_millis(500);
+
+/// Publishes events in their order; the answers stand in the order of the events.
+#[derive(Debug, Message)]
+#[rtype(result = "Result<Vec<Outcome>, StoreError>")]
+pub struct Publish(pub Vec<Event>);
+
+/// Appends events to the log, one append at a time, and hands them to the worker threads in the order of their
+/// offsets.
+pub struct Broadcaster {
+    config: Config,
+    log: Arc<dyn EventLog>,
+    live: Arc<Live>,
+    link: Link<Self>,
+    gathered: Gathered,
+    work: Option<Work>,
+    /// Whether the log may hold events that were never announced: at the start, and after a failed append, since
+    /// nobody knows how far it came.
+    must_read_bounds: bool,
+    accepted: Vec<Logged>,
+    delivered_at: Option<Instant>,
+    delivery_is_planned: bool,
+    retry_is_planned: bool,
+    is_degraded: bool,
+}
+
+/// The one call to the log that is in flight.
+enum Work {
+    Bounds(BoxFuture<'static, Result<Bounds, StoreError>>),
+    Append { call: BoxFuture<'static, Result<Vec<Outcome>, StoreError>>, events: Vec<Event>, shares: Shares },
+}
+
+impl Broadcaster {
+    /// A child specification: permanent, and no backoff, since sources wait for it.
+    #[must_use]
+    pub fn spec(config: Config, log: Arc<dyn EventLog>, live: Arc<Live>) -> ChildSpec<Self> {
+        let factory = move |link| Self::new(config.clone(), Arc::clone(&log), Arc::clone(&live), link);
+        ChildSpec::new("broadcaster", "broadcaster", factory).restart(Restart::Permanent).mailbox(MAILBOX)
+    }
+
+    fn new(config: Config, log: Arc<dyn EventLog>, live: Arc<Live>, link: Link<Self>) -> Self {
+        Self {
+            config,
+            log,
+            live,
+            link,
+            gathered: Gathered::default(),
+            work: None,
+            must_read_bounds: true,
+            accepted: Vec::new(),
+            delivered_at: None,
+            delivery_is_planned: false,
+            retry_is_planned: false,
+            is_degraded: false,
+        }
+    }
+
+    /// Starts the next call to the log, unless one is in flight or there is none to make.
+    fn start_work(&mut self) {
+        if self.work.is_some() {
+            return;
+        }
+        let log = Arc::clone(&self.log);
+        // However long the log takes, the Broadcaster is not stuck: it waits.
+        let busy = self.link.busy();
+        if self.must_read_bounds {
+            self.work = Some(Work::Bounds(Box::pin(async move {
+                let _busy = busy;
+                log.bounds().await
+            })));
+        } else if !self.gathered.is_empty() {
+            let (events, shares) = std::mem::take(&mut self.gathered).into_parts();
+            let appended = events.clone();
+            self.live.counters().appends.fetch_add(1, Relaxed);
+            let call = Box::pin(async move {
+                let _busy = busy;
+                log.append(appended).await
+            });
+            self.work = Some(Work::Append { call, events, shares });
+        }
+    }
+
+    /// Polls the call in flight; when it ends, deals with its answer. Ready when none is in flight.
+    fn poll_work(&mut self, ctx: &mut Context<Self>, task: &mut TaskContext<'_>) -> Poll<()> {
+        match self.work.take() {
+            None => Poll::Ready(()),
+            Some(Work::Bounds(mut call)) => match call.as_mut().poll(task) {
+                Poll::Pending => {
+                    self.work = Some(Work::Bounds(call));
+                    Poll::Pending
+                }
+                Poll::Ready(answer) => {
+                    self.bounds_read(answer, ctx);
+                    Poll::Ready(())
+                }
+            },
+            Some(Work::Append { mut call, events, shares }) => match call.as_mut().poll(task) {
+                Poll::Pending => {
+                    self.work = Some(Work::Append { call, events, shares });
+                    Poll::Pending
+                }
+                Poll::Ready(answer) => {
+                    self.appended(answer, events, shares, ctx);
+                    Poll::Ready(())
+                }
+            },
+        }
+    }
+
+    fn bounds_read(&mut self, answer: Result<Bounds, StoreError>, ctx: &mut Context<Self>) {
+        match answer {
+            Ok(Bounds { epoch, last, .. }) => {
+                self.must_read_bounds = false;
+                self.heal();
+                self.deliver();
+                self.live.advance(Position { epoch, offset: last });
+                self.start_work();
+            }
+            Err(error) => {
+                self.degrade(&error);
+                let (_, shares) = std::mem::take(&mut self.gathered).into_parts();
+                shares.refuse(&error);
+                if !self.retry_is_planned {
+                    self.retry_is_planned = true;
+                    ctx.run_later(BOUNDS_RETRY, |broadcaster, ctx| {
+                        broadcaster.retry_is_planned = false;
+                        broadcaster.work_on(ctx);
+                    });
+                }
+            }
+        }
+    }
+
+    fn appended(
+        &mut self,
+        answer: Result<Vec<Outcome>, StoreError>,
+        events: Vec<Event>,
+        shares: Shares,
+        ctx: &mut Context<Self>,
+    ) {
+        match answer {
+            Ok(outcomes) => {
+                self.heal();
+                let counters = self.live.counters();
+                for (event, outcome) in events.into_iter().zip(&outcomes) {
+                    match outcome {
+                        Outcome::Accepted { position } => {
+                            counters.published.fetch_add(1, Relaxed);
+                            self.accepted.push(Logged { offset: position.offset, event });
+                        }
+                        Outcome::Duplicate => {
+                            counters.duplicates.fetch_add(1, Relaxed);
+                        }
+                    }
+                }
+                shares.answer(outcomes);
+                self.plan_delivery(ctx);
+            }
+            Err(error) => {
+                self.live.counters().append_failures.fetch_add(1, Relaxed);
+                self.link.count_failure();
+                self.must_read_bounds = true;
+                self.degrade(&error);
+                shares.refuse(&error);
+            }
+        }
+        self.start_work();
+    }
+
+    /// Delivers at once, or with the next tick when the last delivery is younger than a tick.
+    fn plan_delivery(&mut self, ctx: &mut Context<Self>) {
+        if self.accepted.is_empty() || self.delivery_is_planned {
+            return;
+        }
+        let tick = Duration::from_millis(self.config.tick_millis);
+        let wait = self.delivered_at.map_or(Duration::ZERO, |at| tick.saturating_sub(at.elapsed()));
+        if wait.is_zero() {
+            self.deliver();
+        } else {
+            self.delivery_is_planned = true;
+            ctx.run_later(wait, |broadcaster, _| {
+                broadcaster.delivery_is_planned = false;
+                broadcaster.deliver();
+            });
+        }
+    }
+
+    fn deliver(&mut self) {
+        let Some(epoch) = self.live.position().map(|position| position.epoch) else { return };
+        for logged in cut(std::mem::take(&mut self.accepted), self.config.batch_max_bytes) {
+            if let Some(batch) = Batch::render(epoch, logged) {
+                let position = Position { epoch, offset: batch.last() };
+                self.live.announce(batch, position);
+            }
+        }
+        self.delivered_at = Some(Instant::now());
+    }
+
+    fn work_on(&mut self, ctx: &mut Context<Self>) {
+        self.start_work();
+        ctx.spawn(AllWork);
+    }
+
+    fn degrade(&mut self, error: &StoreError) {
+        self.link.degraded(error.code(), error.to_string());
+        if !self.is_degraded {
+            self.is_degraded = true;
+            tracing::warn!(code = error.code(), %error, "event log cannot be used, sources wait");
+        }
+    }
+
+    fn heal(&mut self) {
+        if self.is_degraded {
+            self.is_degraded = false;
+            self.link.healthy();
+            tracing::info!("event log can be used again");
+        }
+    }
+}
+
+/// Cuts events into batches of at most `max_bytes` of bodies; a larger event stands alone.
+fn cut(events: Vec<Logged>, max_bytes: usize) -> Vec<Vec<Logged>> {
+    let mut batches = Vec::new();
+    let mut batch = Vec::new();
+    let mut bytes = 0;
+    for logged in events {
+        let size = logged.event.body.len();
+        if !batch.is_empty() && bytes + size > max_bytes {
+            batches.push(std::mem::take(&mut batch));
+            bytes = 0;
+        }
+        bytes += size;
+        batch.push(logged);
+    }
+    batches.push(batch);
+    batches
+}
+
+/// Ends when the call in flight has ended: what the mailbox waits for when as much is gathered as may be.
+struct OneCall;
+
+impl ActorFuture<Broadcaster> for OneCall {
+    type Output = ();
+
+    fn poll(
+        self: Pin<&mut Self>,
+        broadcaster: &mut Broadcaster,
+        ctx: &mut Context<Broadcaster>,
+        task: &mut TaskContext<'_>,
+    ) -> Poll<()> {
+        broadcaster.poll_work(ctx, task)
+    }
+}
+
+/// Ends when no call is left to make.
+struct AllWork;
+
+impl ActorFuture<Broadcaster> for AllWork {
+    type Output = ();
+
+    fn poll(
+        self: Pin<&mut Self>,
+        broadcaster: &mut Broadcaster,
+        ctx: &mut Context<Broadcaster>,
+        task: &mut TaskContext<'_>,
+    ) -> Poll<()> {
+        while broadcaster.work.is_some() {
+            ready!(broadcaster.poll_work(ctx, task));
+        }
+        Poll::Ready(())
+    }
+}
+
+impl Actor for Broadcaster {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        self.work_on(ctx);
+    }
+
+    fn stopped(&mut self, _: &mut Context<Self>) {
+        // What is durable and not yet handed over goes out with the last delivery.
+        self.deliver();
+    }
+}
+
+impl Child for Broadcaster {
+    fn observe(&self) -> serde_json::Value {
+        json!({
+            "position": self.live.position().map(|position| position.to_string()),
+            "appending": self.work.is_some(),
+            "gathered_events": self.gathered.len(),
+        })
+    }
+}
+
+impl Handler<Publish> for Broadcaster {
+    type Result = ResponseFuture<Result<Vec<Outcome>, StoreError>>;
+
+    fn handle(&mut self, Publish(events): Publish, ctx: &mut Context<Self>) -> Self::Result {
+        let (answer, answered) = oneshot::channel();
+        self.gathered.add(events, answer);
+        if self.work.is_none() {
+            self.work_on(ctx);
+        } else if self.gathered.is_full(self.config.gather_max_events, self.config.gather_max_bytes) {
+            ctx.wait(OneCall);
+        }
+        Box::pin(async move { answered.await.unwrap_or(Err(StoreError::Stopping)) })
+    }
+}
