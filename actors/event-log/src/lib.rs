@@ -1,22 +1,65 @@
-//! The embedded event log.
+//! The embedded event log: SQLite with positions, deduplication, retention and search.
+//!
+//! **Owns** the file `event-log.sqlite` in the data directory, and through [`DirectoryLock`] the right of one
+//! instance to that directory.
+//!
+//! **Promises**
+//! - An append answers when its events are on the disk (WAL with `synchronous=FULL`), all or none.
+//! - Offsets rise by exactly one for each accepted event, over restarts and after everything was removed. The
+//!   epoch is drawn when the file is made.
+//! - An event is recognised while it is held and within the window, by its id or as the same commit; see
+//!   [`Config::deduplication_window_secs`] and [`Config::same_commit_within_secs`].
+//! - The oldest events go first, by age, count and bytes, in bounded steps. Freed pages are used again, so the
+//!   file stays at its largest size and needs no vacuum.
+//! - A full or broken disk is an outage in the actor tree that ends by itself. A damaged or newer file is an
+//!   [`OpenError`]; no file is ever replaced.
+//! - A search ends within its time limit, and a cursor works only for the search that it came from.
+//!
+//! **May not touch** HTTP, sessions, sources, or any other file. It does not log event bodies or query texts.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `config` | options |
+//! | `error` | errors with their codes |
+//! | `lock` | one instance for a data directory |
+//! | `schema`, `sql/` | versions of the file and the steps between them |
+//! | `connection` | opening the file, its checks and settings |
+//! | `rows` | events as rows |
+//! | `store` | writing: append, deduplication, retention |
+//! | `words` | text as the words by which it is found |
+//! | `read` | reading by position |
+//! | `search`, `cursor` | a search as SQL, and where it goes on; no I/O |
+//! | `history`, `tables` | executing searches and summaries |
+//! | `statistics` | counters for metrics |
+//! | `writer` | the actor |
+//! | `log` | [`open`] and the handle [`SqliteEventLog`] |
+
 mod config;
 mod connection;
 mod cursor;
 mod error;
 mod history;
 mod lock;
+mod log;
 mod read;
 mod rows;
 #[cfg(test)]
 mod sample;
 mod schema;
 mod search;
+mod statistics;
 mod store;
 mod tables;
 mod words;
+mod writer;
 
 pub use config::Config;
+pub use connection::LOG_FILE;
 pub use error::{OpenError, SearchError};
-pub use lock::DirectoryLock;
+pub use lock::{DirectoryLock, LOCK_FILE};
+pub use log::{SqliteEventLog, open};
 pub use search::{Page, Query};
+pub use statistics::Statistics;
 pub use tables::{Added, LastCommit, TableSummary, TablesQuery};
+pub use words::{MAX_TEXT_BYTES, MAX_TEXT_WORDS, MAX_WORDS_BYTES};
+pub use writer::{Append, Writer};

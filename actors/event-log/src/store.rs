@@ -176,6 +176,8 @@ impl Store {
     /// Marks the file as closed in order.
     pub(crate) fn close(self) -> rusqlite::Result<()> {
         self.connection.execute("UPDATE log SET clean = 1", [])?;
+        // Readers may hold the WAL; then it is moved at the next start.
+        self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
         self.connection.close().map_err(|(_, error)| error)
     }
 
