@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Error, Result, ensure};
 
 use crate::process::{Server, ServerProcess};
 use crate::report::{Measurement, Row, SlowRow};
 use crate::scenario::{MAX_CLIENTS, Scenario};
 use crate::swarm::{Plan, Swarm, Target};
-use crate::system::{cpu_seconds, memory, raise_open_files};
+use crate::system::{cpu_seconds, machine_cpu_seconds, memory, raise_open_files};
 
 /// Files that this process needs beside its clients.
 const SPARE_FILES: usize = 64;
@@ -24,7 +24,7 @@ const SLOW_CLIENTS: usize = 60;
 const SLOW_STALLED: usize = 20;
 const SLOW_EVENT_BYTES: usize = 10_000;
 const SLOW_BATCH_EVENTS: u64 = 20;
-const SLOW_INTERVAL: Duration = Duration::from_millis(100);
+const SLOW_INTERVAL: Duration = Duration::from_millis(200);
 /// From one look at the server's memory to the next.
 const MEMORY_INTERVAL: Duration = Duration::from_millis(100);
 /// How long stalled clients read again, to see whom the server closed.
@@ -36,7 +36,7 @@ pub struct Options {
     /// The daemon's executable file. Without it only the floor is measured.
     #[arg(long, value_name = "FILE")]
     pub freshet: Option<PathBuf>,
-    /// A configuration file for the daemon; it must admit as many SSE clients as the largest row has.
+    /// A configuration file for the daemon instead of `tests/load/freshet.toml`; it must admit as many SSE clients as the largest row has.
     #[arg(long, value_name = "FILE", requires = "freshet")]
     pub config: Option<PathBuf>,
     /// The rows to measure: CLIENTS@EVENTS_PER_SECOND, or CLIENTS@EVENTS_PER_SECONDxBATCH for several events in
@@ -187,12 +187,20 @@ fn measure(server: &Server, scenario: &Scenario, options: &Options) -> Result<Me
         event_bytes,
         drain: DRAIN,
     };
+    let started = Instant::now();
+    let others = || {
+        Ok::<_, Error>(machine_cpu_seconds()? - cpu_seconds(process_id)? - cpu_seconds(std::process::id())?)
+    };
+    let others_before = others()?;
     let cpu_before = cpu_seconds(process_id)?;
     let tally = stage
         .swarm
         .run(stage.process.address(), &plan, || Ok(()))
         .with_context(|| stage.process.end_of_log())?;
     let cpu_used = cpu_seconds(process_id)? - cpu_before;
+    let others_used = (others()? - others_before).max(0.0);
+    let machine_seconds =
+        started.elapsed().as_secs_f64() * std::thread::available_parallelism()?.get() as f64;
     let loaded_kib = memory(process_id)?.resident_kib;
     let expected = scenario.clients as u64 * plan.batches * plan.batch_events;
     ensure!(tally.delivered > 0, "nothing was delivered");
@@ -204,6 +212,7 @@ fn measure(server: &Server, scenario: &Scenario, options: &Options) -> Result<Me
         loaded_kib: kib_each(loaded_kib),
         p50_millis: millis(500),
         p99_millis: millis(990),
+        others_percent: 100.0 * others_used / machine_seconds,
         lost: expected - tally.delivered,
         misplaced: tally.duplicates + tally.out_of_order,
     };

@@ -11,6 +11,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
+/// The daemon's configuration when none is given.
+const CONFIGURATION: &str = include_str!("../freshet.toml");
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longer than the daemon's own shutdown takes.
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
@@ -27,7 +29,7 @@ pub enum Server {
     Freshet {
         /// Its executable file.
         binary: PathBuf,
-        /// Its configuration file, when not the embedded defaults.
+        /// Its configuration file, when not the one for benchmarks.
         configuration: Option<PathBuf>,
     },
 }
@@ -42,7 +44,7 @@ impl Server {
         }
     }
 
-    fn command(&self, address: SocketAddr, data: &Path) -> Result<Command> {
+    fn command(&self, address: SocketAddr, directory: &Path) -> Result<Command> {
         let mut command = match self {
             Self::Floor => {
                 let mut command = Command::new(std::env::current_exe()?);
@@ -50,10 +52,20 @@ impl Server {
                 command
             }
             Self::Freshet { binary, configuration } => {
+                let configuration = match configuration {
+                    Some(path) => path.clone(),
+                    None => {
+                        let path = directory.join("freshet.toml");
+                        std::fs::write(&path, CONFIGURATION)?;
+                        path
+                    }
+                };
                 let mut command = Command::new(binary);
-                command.arg("run").arg("--data").arg(data);
-                if let Some(configuration) = configuration {
-                    command.arg("--config").arg(configuration);
+                command.arg("run").arg("--config").arg(configuration);
+                command.arg("--data").arg(directory.join("data"));
+                // Nothing of the caller's environment configures what is measured.
+                for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("FRESHET__")) {
+                    command.env_remove(name);
                 }
                 command
             }
@@ -82,7 +94,7 @@ impl ServerProcess {
         let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
         let log = File::create(directory.path().join("log"))?;
         let child = server
-            .command(address, &directory.path().join("data"))?
+            .command(address, directory.path())?
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)

@@ -58,6 +58,28 @@ fn read_memory(smaps_rollup: &str) -> Option<Memory> {
     Some(Memory { resident_kib: size("Rss:")?, proportional_kib: size("Pss:")? })
 }
 
+fn clock_ticks_per_second() -> Result<f64> {
+    Ok(sysconf(SysconfVar::CLK_TCK)?.context("the length of a clock tick is unknown")? as f64)
+}
+
+/// CPU seconds that all processes of the machine have used so far, and those that other machines on the same
+/// hardware took. Work in interrupts is left out, since it belongs to no process.
+///
+/// # Errors
+/// When the system does not say.
+pub fn machine_cpu_seconds() -> Result<f64> {
+    let text = fs::read_to_string("/proc/stat").context("/proc/stat")?;
+    let ticks = read_machine_ticks(&text).context("/proc/stat has no times")?;
+    Ok(ticks as f64 / clock_ticks_per_second()?)
+}
+
+fn read_machine_ticks(stat: &str) -> Option<u64> {
+    // user, nice, system, idle, iowait, irq, softirq, steal (proc_stat(5)).
+    let all_cores = stat.lines().next()?.strip_prefix("cpu ")?;
+    let ticks: Vec<u64> = all_cores.split_whitespace().map_while(|field| field.parse().ok()).collect();
+    Some(ticks.get(..3)?.iter().sum::<u64>() + ticks.get(7)?)
+}
+
 /// CPU seconds that a running process has used so far, in user and kernel mode, all threads, also those that
 /// have ended. Its steps are clock ticks, usually 0.01 s.
 ///
@@ -67,8 +89,7 @@ pub fn cpu_seconds(process_id: u32) -> Result<f64> {
     let path = format!("/proc/{process_id}/stat");
     let text = fs::read_to_string(&path).with_context(|| path.clone())?;
     let ticks = read_cpu_ticks(&text).with_context(|| format!("{path} has no times"))?;
-    let ticks_per_second = sysconf(SysconfVar::CLK_TCK)?.context("the length of a clock tick is unknown")?;
-    Ok(ticks as f64 / ticks_per_second as f64)
+    Ok(ticks as f64 / clock_ticks_per_second()?)
 }
 
 fn read_cpu_ticks(stat: &str) -> Option<u64> {
@@ -106,6 +127,13 @@ mod tests {
         let stat = "42 (a) b (c) S 1 42 42 0 -1 4194304 100 0 0 0 250 75 9 9 20 0 3 0 1000 1 2";
         assert_eq!(read_cpu_ticks(stat), Some(325));
         assert_eq!(read_cpu_ticks("42 (a) S 1"), None);
+    }
+
+    #[test]
+    fn time_of_processes_and_other_machines_is_time_of_the_machine() {
+        let stat = "cpu  100 20 3 9000 800 70 60 5 0 0\ncpu0 1 2 3 4 5 6 7 8 9 10\n";
+        assert_eq!(read_machine_ticks(stat), Some(128));
+        assert_eq!(read_machine_ticks("cpu  1 2 3\n"), None);
     }
 
     #[test]
