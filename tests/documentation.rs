@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use freshet::exit_code::ExitCode;
 use freshet_feed::rejection::RejectionCode;
+use freshet_session::CloseCode;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
@@ -123,5 +124,16 @@ fn every_exit_code_is_documented_as_it_is() {
     for code in ExitCode::ALL {
         let line = format!("| {} | `{}` | {} |", code.number(), code.name(), code.docs());
         assert!(page.contains(&line), "docs/operations.md has no line: {line}");
+    }
+}
+
+#[test]
+fn every_close_code_is_documented_for_clients_and_for_operators() {
+    for page in ["docs/wire-contracts.md", "docs/operations.md"] {
+        let text = read(&Path::new(ROOT).join(page));
+        for code in CloseCode::ALL {
+            let line = format!("| {} | `{}` |", code.number(), code.reason());
+            assert!(text.contains(&line), "{page} has no line for {line}");
+        }
     }
 }
