@@ -76,7 +76,7 @@ fn services(compose: &Value) -> Vec<(&String, &Value)> {
     compose["services"].as_object().expect("services").iter().collect()
 }
 
-fn texts<'a>(list: &'a Value) -> Vec<&'a str> {
+fn texts(list: &Value) -> Vec<&str> {
     list.as_array().into_iter().flatten().map(|item| item.as_str().expect("a text")).collect()
 }
 
