@@ -17,7 +17,7 @@ use crate::{
     address::close_mailbox,
     incarnation::Incarnation,
     node::Node,
-    run::{Order, Run},
+    run::{Blueprint, Order, Run},
     supervisor::{Launched, Supervised},
     task,
 };
@@ -54,11 +54,14 @@ impl<A: Child> Supervised for SupervisedChild<A> {
         let (up_sender, up) = oneshot::channel();
         let (exit_sender, exit) = oneshot::channel();
         let order = Order {
-            factory: Arc::clone(&self.spec.factory),
-            address: self.spec.address.clone(),
-            mailbox: Arc::clone(&self.spec.mailbox),
-            node: Arc::clone(&self.spec.node),
-            incarnation: Arc::clone(&incarnation),
+            blueprint: Blueprint {
+                factory: Arc::clone(&self.spec.factory),
+                address: self.spec.address.clone(),
+                mailbox: Arc::clone(&self.spec.mailbox),
+                node: Arc::clone(&self.spec.node),
+                incarnation: Arc::clone(&incarnation),
+            },
+            restart: self.spec.restart,
             up: up_sender,
             exit: exit_sender,
         };
@@ -163,6 +166,13 @@ impl Watch {
                 reason
             }
         }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        // A run that nobody watches would go on without a supervisor. After its end this changes nothing.
+        self.incarnation.kill(ExitReason::Killed);
     }
 }
 

@@ -135,10 +135,17 @@ thread_local! {
 
 /// Marks `incarnation` as the one that runs on this thread while `step` runs.
 pub(crate) fn with_current<T>(incarnation: &Arc<Incarnation>, step: impl FnOnce() -> T) -> T {
-    let outer = CURRENT.replace(Some(Arc::clone(incarnation)));
-    let result = step();
-    CURRENT.set(outer);
-    result
+    let _restore = Restore(CURRENT.replace(Some(Arc::clone(incarnation))));
+    step()
+}
+
+/// Puts back what ran on this thread before, also when the step panics.
+struct Restore(Option<Arc<Incarnation>>);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        CURRENT.set(self.0.take());
+    }
 }
 
 /// An excuse for the child that runs on this thread, if one does.

@@ -11,10 +11,11 @@ use std::{
         },
     },
     task::{Context as TaskContext, Poll},
+    time::Duration,
 };
 
 use actix::{Actor, ActorContext, Addr, AsyncContext, Context, dev::ContextFut};
-use tokio::sync::watch;
+use tokio::sync::{Notify, futures::OwnedNotified};
 
 use crate::{
     ExitReason,
@@ -31,12 +32,17 @@ pub struct NurseryFull {
     pub limit: usize,
 }
 
+/// How long temporary actors may take to stop with the supervisor that shows their nursery.
+const STOP_WITHIN: Duration = Duration::from_secs(5);
+
 struct Shared {
     class: &'static str,
     limit: usize,
     count: AtomicUsize,
     counters: Arc<ClassCounters>,
-    stop: watch::Sender<bool>,
+    /// Asks those that live to stop; the second time they are dropped where they stand.
+    stop: Arc<Notify>,
+    empty: Notify,
 }
 
 /// Starts temporary actors, bounds how many live at once over all threads, and catches their panics.
@@ -57,7 +63,8 @@ impl Nursery {
                 limit,
                 count: AtomicUsize::new(0),
                 counters: stats::class(class),
-                stop: watch::Sender::new(false),
+                stop: Arc::new(Notify::new()),
+                empty: Notify::new(),
             }),
         }
     }
@@ -77,8 +84,13 @@ impl Nursery {
         let place = Place::take(&self.shared)?;
         let context = Context::new();
         let address = context.address();
-        let infant = Infant { stage: Stage::Unborn(context, Some(factory)), place };
-        task::spawn("kernel-nursery", infant).detach();
+        let temporary_actor = TemporaryActor {
+            stage: Stage::Ordered(context, Some(factory)),
+            stop: Box::pin(Arc::clone(&self.shared.stop).notified_owned()),
+            stop_heard: false,
+            place,
+        };
+        task::spawn("kernel-nursery", temporary_actor).detach();
         Ok(address)
     }
 
@@ -96,8 +108,30 @@ impl Nursery {
         NurseryState { class: self.shared.class, count: self.count(), limit: self.shared.limit }
     }
 
-    pub(crate) fn stop_all(&self) {
-        self.shared.stop.send_replace(true);
+    /// Asks all that live to stop, waits [`STOP_WITHIN`], and drops those that are left.
+    pub(crate) async fn stop_all(&self) {
+        for last_word in [false, true] {
+            self.shared.stop.notify_waiters();
+            if tokio::time::timeout(STOP_WITHIN, self.emptied()).await.is_ok() {
+                return;
+            }
+            tracing::error!(
+                class = self.shared.class,
+                count = self.count(),
+                last_word,
+                "temporary actors did not stop in time"
+            );
+        }
+    }
+
+    async fn emptied(&self) {
+        loop {
+            let changed = self.shared.empty.notified();
+            if self.count() == 0 {
+                return;
+            }
+            changed.await;
+        }
     }
 }
 
@@ -119,40 +153,55 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.count.fetch_sub(1, SeqCst);
+        if self.0.count.fetch_sub(1, SeqCst) == 1 {
+            self.0.empty.notify_waiters();
+        }
         self.0.counters.running.fetch_sub(1, Relaxed);
     }
 }
 
 enum Stage<A: Actor<Context = Context<A>>, F> {
-    Unborn(Context<A>, Option<F>),
+    Ordered(Context<A>, Option<F>),
     Alive(ContextFut<A, Context<A>>),
     Gone,
 }
 
-struct Infant<A: Actor<Context = Context<A>>, F> {
+struct TemporaryActor<A: Actor<Context = Context<A>>, F> {
     stage: Stage<A, F>,
+    stop: Pin<Box<OwnedNotified>>,
+    stop_heard: bool,
     place: Place,
 }
 
 // The factory is moved out before it is called and never pinned.
-impl<A: Actor<Context = Context<A>>, F> Unpin for Infant<A, F> {}
+impl<A: Actor<Context = Context<A>>, F> Unpin for TemporaryActor<A, F> {}
 
-impl<A: Actor<Context = Context<A>>, F: FnOnce() -> A> Infant<A, F> {
+impl<A: Actor<Context = Context<A>>, F: FnOnce() -> A> TemporaryActor<A, F> {
     fn step(&mut self, cx: &mut TaskContext<'_>) -> Result<Poll<()>, String> {
-        if let Stage::Unborn(..) = self.stage
-            && let Stage::Unborn(context, Some(factory)) = std::mem::replace(&mut self.stage, Stage::Gone)
+        if let Stage::Ordered(..) = self.stage
+            && let Stage::Ordered(context, Some(factory)) = std::mem::replace(&mut self.stage, Stage::Gone)
         {
             self.stage = Stage::Alive(context.into_future(unwind::catch(factory)?));
         }
+        if self.stop.as_mut().poll(cx).is_ready() {
+            if std::mem::replace(&mut self.stop_heard, true) {
+                return Ok(Poll::Ready(()));
+            }
+            if let Stage::Alive(actor) = &mut self.stage {
+                actor.ctx().stop();
+            }
+            self.stop = Box::pin(Arc::clone(&self.place.0.stop).notified_owned());
+            // Another poll registers for the second call, which drops the actor.
+            cx.waker().wake_by_ref();
+        }
         match &mut self.stage {
             Stage::Alive(actor) => unwind::catch(|| Pin::new(actor).poll(cx)),
-            Stage::Unborn(..) | Stage::Gone => Ok(Poll::Ready(())),
+            Stage::Ordered(..) | Stage::Gone => Ok(Poll::Ready(())),
         }
     }
 }
 
-impl<A: Actor<Context = Context<A>>, F> Infant<A, F> {
+impl<A: Actor<Context = Context<A>>, F> TemporaryActor<A, F> {
     /// Drops the actor without its hooks and catches a panic in its drop.
     fn discard(&mut self) -> Result<(), String> {
         let mut stage = std::mem::replace(&mut self.stage, Stage::Gone);
@@ -169,7 +218,7 @@ impl<A: Actor<Context = Context<A>>, F> Infant<A, F> {
     }
 }
 
-impl<A: Actor<Context = Context<A>>, F: FnOnce() -> A> Future for Infant<A, F> {
+impl<A: Actor<Context = Context<A>>, F: FnOnce() -> A> Future for TemporaryActor<A, F> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<()> {
@@ -185,7 +234,7 @@ impl<A: Actor<Context = Context<A>>, F: FnOnce() -> A> Future for Infant<A, F> {
     }
 }
 
-impl<A: Actor<Context = Context<A>>, F> Drop for Infant<A, F> {
+impl<A: Actor<Context = Context<A>>, F> Drop for TemporaryActor<A, F> {
     fn drop(&mut self) {
         if let Err(message) = self.discard() {
             self.report(message);

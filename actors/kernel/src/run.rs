@@ -3,7 +3,7 @@
 use std::{
     future::Future,
     pin::Pin,
-    sync::{Arc, Mutex, atomic::Ordering::Relaxed},
+    sync::{Arc, Mutex, TryLockError, atomic::Ordering::Relaxed},
     task::{Context as TaskContext, Poll},
 };
 
@@ -11,7 +11,7 @@ use actix::{ActorContext, AsyncContext, Context, dev::ContextFut, fut::ActorFutu
 use tokio::{sync::oneshot, time::Instant};
 
 use crate::{
-    Address, Child, ExitReason, Link,
+    Address, Child, ExitReason, Link, Restart,
     address::{Envelope, Mailbox, taken},
     incarnation::{self, Incarnation},
     node::Node,
@@ -22,50 +22,59 @@ use crate::{
 
 pub(crate) type Factory<A> = Arc<Mutex<dyn Fn(Link<A>) -> A + Send>>;
 
-/// All that a run needs; it can be sent to another thread before the actor exists.
-pub(crate) struct Order<A: Child> {
+/// All that it takes to make the actor; it can be sent to another thread.
+pub(crate) struct Blueprint<A: Child> {
     pub(crate) factory: Factory<A>,
     pub(crate) address: Address<A>,
     pub(crate) mailbox: Mailbox<A>,
     pub(crate) node: Arc<Node>,
     pub(crate) incarnation: Arc<Incarnation>,
+}
+
+/// One run that has not begun.
+pub(crate) struct Order<A: Child> {
+    pub(crate) blueprint: Blueprint<A>,
+    pub(crate) restart: Restart,
     pub(crate) up: oneshot::Sender<()>,
     pub(crate) exit: oneshot::Sender<ExitReason>,
 }
 
 /// The running actor. It ends with the reason sent through `exit`, never with a panic.
 pub(crate) struct Run<A: Child> {
-    order: Option<Order<A>>,
+    blueprint: Option<Blueprint<A>>,
     actor: Option<ContextFut<A, Context<A>>>,
     stop_passed_on: bool,
     incarnation: Arc<Incarnation>,
+    node: Arc<Node>,
+    restart: Restart,
     up: Option<oneshot::Sender<()>>,
     exit: Option<oneshot::Sender<ExitReason>>,
 }
 
 impl<A: Child> Run<A> {
     pub(crate) fn new(order: Order<A>) -> Self {
+        let Order { blueprint, restart, up, exit } = order;
         Self {
-            incarnation: Arc::clone(&order.incarnation),
-            order: Some(order),
+            incarnation: Arc::clone(&blueprint.incarnation),
+            node: Arc::clone(&blueprint.node),
+            blueprint: Some(blueprint),
             actor: None,
             stop_passed_on: false,
-            up: None,
-            exit: None,
+            restart,
+            up: Some(up),
+            exit: Some(exit),
         }
     }
 
     /// Calls the factory and puts the mailbox pump into the new context.
-    fn build(&mut self, order: Order<A>) -> Result<(), ExitReason> {
-        let Order { factory, address, mailbox, node, incarnation, up, exit } = order;
-        self.up = Some(up);
-        self.exit = Some(exit);
+    fn build(&mut self, blueprint: Blueprint<A>) -> Result<(), ExitReason> {
+        let Blueprint { factory, address, mailbox, node, incarnation } = blueprint;
         let link = Link::new(address, Arc::clone(&node), Arc::clone(&incarnation));
         // A former run that blocks its thread inside the factory would hold this lock for ever.
         let factory = match factory.try_lock() {
             Ok(factory) => factory,
-            Err(std::sync::TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(std::sync::TryLockError::WouldBlock) => {
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {
                 return Err(ExitReason::Error(
                     "the factory still runs on a thread that was given up".to_owned(),
                 ));
@@ -86,15 +95,18 @@ impl<A: Child> Run<A> {
         if self.incarnation.killed() {
             return Poll::Ready(self.incarnation.kill_reason());
         }
-        if let Some(order) = self.order.take()
-            && let Err(reason) = self.build(order)
-        {
-            return Poll::Ready(reason);
+        if let Some(blueprint) = self.blueprint.take() {
+            if self.incarnation.stop_requested() {
+                return Poll::Ready(ExitReason::Shutdown);
+            }
+            if let Err(reason) = self.build(blueprint) {
+                return Poll::Ready(reason);
+            }
         }
         let Some(actor) = self.actor.as_mut() else {
             return Poll::Ready(ExitReason::Killed);
         };
-        if self.incarnation.stop_requested() && !self.stop_passed_on && self.up.is_none() {
+        if self.incarnation.stop_requested() && !self.stop_passed_on {
             self.stop_passed_on = true;
             actor.ctx().stop();
         }
@@ -110,9 +122,6 @@ impl<A: Child> Run<A> {
                 if let Some(up) = self.up.take() {
                     // Nobody listens when the supervisor is gone, and then nothing is lost.
                     let _ = up.send(());
-                    if self.incarnation.stop_requested() {
-                        cx.waker().wake_by_ref();
-                    }
                 }
                 Poll::Pending
             }
@@ -141,6 +150,10 @@ impl<A: Child> Future for Run<A> {
             && !matches!(reason, ExitReason::Panic(_))
         {
             reason = ExitReason::Panic(message);
+        }
+        if !self.restart.brings_back(&reason) {
+            // Callers whose message was in hand may look before the supervisor does.
+            self.node.close();
         }
         if let Some(exit) = self.exit.take() {
             let _ = exit.send(reason);

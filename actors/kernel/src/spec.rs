@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    Address, Backoff, Child, Link, Nursery,
+    Address, Backoff, Child, ExitReason, Link, Nursery,
     address::{Mailbox, mailbox},
     child::SupervisedChild,
     node::{Node, SUPERVISOR_CLASS},
@@ -23,6 +23,17 @@ pub enum Restart {
     Transient,
     /// Never, also not together with its siblings.
     Temporary,
+}
+
+impl Restart {
+    /// Whether a child that ended with `reason` is started again.
+    pub(crate) fn brings_back(self, reason: &ExitReason) -> bool {
+        match self {
+            Self::Permanent => true,
+            Self::Transient => !reason.is_orderly(),
+            Self::Temporary => false,
+        }
+    }
 }
 
 /// Which siblings are restarted together with a child that ended.

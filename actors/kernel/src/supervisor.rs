@@ -83,8 +83,8 @@ impl Supervised for Supervisor {
         self.plan.node.begin(None, is_restart);
         let (stop, stop_requests) = watch::channel(false);
         let (up_sender, up) = oneshot::channel();
-        let watchman = Watchman::new(Rc::clone(&self.plan), stop_requests, up_sender);
-        let running = task::spawn("kernel-supervisor", watchman.run());
+        let supervisor_run = SupervisorRun::new(Rc::clone(&self.plan), stop_requests, up_sender);
+        let running = task::spawn("kernel-supervisor", supervisor_run.run());
         let exit = Box::pin(async move {
             match running.await {
                 Ok(reason) => reason,
@@ -144,10 +144,11 @@ enum News {
     Exit { child: usize, run: u64, reason: ExitReason },
     BackoffOver,
     StopRequested,
+    Nothing,
 }
 
 /// One run of a supervisor.
-struct Watchman {
+struct SupervisorRun {
     plan: Rc<Plan>,
     slots: Vec<Slot>,
     window: Window,
@@ -158,7 +159,7 @@ struct Watchman {
     up: Option<oneshot::Sender<()>>,
 }
 
-impl Watchman {
+impl SupervisorRun {
     fn new(plan: Rc<Plan>, stop_requests: watch::Receiver<bool>, up: oneshot::Sender<()>) -> Self {
         let slots = plan
             .children
@@ -205,6 +206,7 @@ impl Watchman {
                     self.start_idle();
                 }
                 News::BackoffOver => self.start_idle(),
+                News::Nothing => {}
                 News::StopRequested => {
                     self.plan.node.set_phase(Phase::Stopping);
                     self.stop_all().await;
@@ -257,6 +259,10 @@ impl Watchman {
                 slot.state = State::Idle;
             }
         }
+        let in_backoff = |slot: &Slot| matches!(slot.state, State::Backoff { .. });
+        if self.plan.strategy == Strategy::OneForAll && self.slots.iter().any(in_backoff) {
+            return;
+        }
         for child in 0..self.slots.len() {
             match self.slots[child].state {
                 State::Idle => self.start(child),
@@ -288,7 +294,7 @@ impl Watchman {
             match up.await {
                 Ok(()) => News::Up { child, run },
                 // It ended before it was up; the other future tells how.
-                Err(_) => std::future::pending().await,
+                Err(_) => News::Nothing,
             }
         }));
         self.news.push(Box::pin(async move { News::Exit { child, run, reason: exit.await } }));
@@ -300,12 +306,7 @@ impl Watchman {
         let node = supervised.node();
         let healthy = node.end(&reason);
         self.slots[child].stop = None;
-        let comes_back = match supervised.restart() {
-            Restart::Permanent => true,
-            Restart::Transient => !reason.is_orderly(),
-            Restart::Temporary => false,
-        };
-        if !comes_back {
+        if !supervised.restart().brings_back(&reason) {
             self.slots[child].state = State::Finished;
             supervised.close();
             if reason.is_orderly() {
@@ -389,6 +390,8 @@ impl Watchman {
         if reason == ExitReason::Killed {
             node.mark_hung();
             tracing::error!(child = node.id, class = node.class, "child did not stop in time and was killed");
+        } else if !reason.is_orderly() {
+            tracing::warn!(child = node.id, class = node.class, reason = %reason, "child failed while it was stopped");
         }
         let supervised = &self.plan.children[child];
         self.slots[child].state = match supervised.restart() {
@@ -396,7 +399,10 @@ impl Watchman {
                 supervised.close();
                 State::Finished
             }
-            Restart::Transient | Restart::Permanent => State::Idle,
+            Restart::Transient | Restart::Permanent => {
+                node.set_phase(Phase::Starting);
+                State::Idle
+            }
         };
     }
 
@@ -413,13 +419,11 @@ impl Watchman {
     /// Stops everything in reverse start order.
     async fn stop_all(&mut self) {
         for nursery in self.plan.node.nurseries.iter().rev() {
-            nursery.stop_all();
+            nursery.stop_all().await;
         }
         for child in (0..self.slots.len()).rev() {
             self.stop(child).await;
-            if !matches!(self.slots[child].state, State::Finished) {
-                self.plan.children[child].node().set_phase(Phase::Stopped);
-            }
+            self.plan.children[child].node().set_phase(Phase::Stopped);
         }
     }
 }

@@ -10,12 +10,16 @@ use std::{
 };
 
 use actix::{ActorContext, AsyncContext, Context, Running, WrapFuture};
-use freshet_kernel::{Child, ChildSpec, ExitReason, Link, Snapshot, Tree};
+use freshet_kernel::{Address, Child, ChildSpec, ExitReason, Link, Snapshot, Tree};
 
 /// Runs a story on a clock that jumps ahead whenever nothing is left to do.
 pub fn play<T>(story: impl Future<Output = T>) -> T {
     let system = actix_rt::System::with_tokio_rt(|| {
-        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap()
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .start_paused(true)
+            .build()
+            .expect("a runtime")
     });
     system.block_on(story)
 }
@@ -40,12 +44,12 @@ pub struct Diary {
 
 impl Diary {
     pub fn write(&self, line: impl Into<String>) {
-        self.lines.lock().unwrap().push(line.into());
+        self.lines.lock().expect("no panic while writing").push(line.into());
     }
 
     /// Takes all lines written since the last call.
     pub fn read(&self) -> Vec<String> {
-        std::mem::take(&mut *self.lines.lock().unwrap())
+        std::mem::take(&mut *self.lines.lock().expect("no panic while writing"))
     }
 
     /// Actor values that exist now.
@@ -60,7 +64,7 @@ impl Diary {
 }
 
 /// How a player behaves beyond its messages.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub struct Nature {
     pub panics_in_factory: bool,
     pub panics_in_started: bool,
@@ -69,6 +73,19 @@ pub struct Nature {
     pub panics_in_drop: bool,
     pub stops_in_started: bool,
     pub refuses_to_stop: bool,
+}
+
+impl Nature {
+    /// Does nothing of the kind.
+    pub const QUIET: Self = Self {
+        panics_in_factory: false,
+        panics_in_started: false,
+        panics_while_stopping: false,
+        panics_in_stopped: false,
+        panics_in_drop: false,
+        stops_in_started: false,
+        refuses_to_stop: false,
+    };
 }
 
 /// An actor that writes down what it does.
@@ -263,9 +280,85 @@ impl actix::Handler<Outage> for Player {
 
 /// The node of a tree at a path of ids.
 pub fn node(tree: &Tree, path: &[&str]) -> Snapshot {
-    tree.snapshot().find(path).cloned().unwrap()
+    tree.snapshot().find(path).cloned().expect("a node at that path")
 }
 
 pub fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
+}
+
+message!(
+    /// Counts a failure.
+    Fail => ()
+);
+
+impl actix::Handler<Fail> for Player {
+    type Result = ();
+
+    fn handle(&mut self, _: Fail, _: &mut Context<Self>) {
+        self.link.count_failure();
+    }
+}
+
+/// Passes a message on, and makes the mailbox wait until there is room for it.
+pub struct PassOn(pub Address<Player>, pub Add);
+
+impl actix::Message for PassOn {
+    type Result = ();
+}
+
+impl actix::Handler<PassOn> for Player {
+    type Result = ();
+
+    fn handle(&mut self, PassOn(to, message): PassOn, ctx: &mut Context<Self>) {
+        let pass_on = async move { to.tell(message).await.expect("a live sink") };
+        ctx.wait(pass_on.into_actor(self));
+    }
+}
+
+/// A temporary actor.
+pub struct Guest {
+    diary: Diary,
+    stubborn: bool,
+}
+
+impl Guest {
+    pub fn polite(diary: &Diary) -> impl FnOnce() -> Self + 'static {
+        let diary = diary.clone();
+        move || Self { diary, stubborn: false }
+    }
+
+    pub fn stubborn(diary: &Diary) -> impl FnOnce() -> Self + 'static {
+        let diary = diary.clone();
+        move || Self { diary, stubborn: true }
+    }
+}
+
+impl actix::Actor for Guest {
+    type Context = Context<Self>;
+
+    fn started(&mut self, _: &mut Self::Context) {
+        self.diary.write("guest started");
+    }
+
+    fn stopping(&mut self, _: &mut Self::Context) -> Running {
+        self.diary.write(if self.stubborn { "guest refuses" } else { "guest stopping" });
+        if self.stubborn { Running::Continue } else { Running::Stop }
+    }
+}
+
+impl actix::Handler<Add> for Guest {
+    type Result = u64;
+
+    fn handle(&mut self, Add(number): Add, _: &mut Context<Self>) -> u64 {
+        number
+    }
+}
+
+impl actix::Handler<Break> for Guest {
+    type Result = ();
+
+    fn handle(&mut self, _: Break, _: &mut Context<Self>) {
+        panic!("handler broke");
+    }
 }
