@@ -1,0 +1,70 @@
+//! Why a session was ended by the daemon: one catalogue for all transports.
+
+/// Codes below 4500 mean "reconnect, and resume where you stood"; from 4500 on, "do not reconnect". 1012 is the
+/// WebSocket registry's code for a service restart; 4000 to 4999 is its range for applications.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CloseCode {
+    /// 1012 `shutting_down`: this instance is stopping; reconnect after the `retry` time.
+    ShuttingDown,
+    /// 4001 `outbox_full`: the client read slower than events came; reconnect and resume.
+    OutboxFull,
+    /// 4002 `store_unavailable`: what the client missed cannot be read now; reconnect later.
+    StoreUnavailable,
+    /// 4003 `internal_error`: the session failed by a fault of the daemon; reconnect and resume.
+    InternalError,
+}
+
+impl CloseCode {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 4] =
+        [Self::ShuttingDown, Self::OutboxFull, Self::StoreUnavailable, Self::InternalError];
+
+    /// Its number on the wire.
+    #[must_use]
+    pub fn number(self) -> u16 {
+        match self {
+            Self::ShuttingDown => 1012,
+            Self::OutboxFull => 4001,
+            Self::StoreUnavailable => 4002,
+            Self::InternalError => 4003,
+        }
+    }
+
+    /// Its stable name, the `reason` on the wire and the label of metrics.
+    #[must_use]
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::ShuttingDown => "shutting_down",
+            Self::OutboxFull => "outbox_full",
+            Self::StoreUnavailable => "store_unavailable",
+            Self::InternalError => "internal_error",
+        }
+    }
+
+    /// Whether the client should come back.
+    #[must_use]
+    pub fn reconnects(self) -> bool {
+        self.number() < 4500
+    }
+
+    pub(crate) fn index(self) -> usize {
+        self as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_names_are_unique_and_indexes_follow_the_list() {
+        for (index, code) in CloseCode::ALL.into_iter().enumerate() {
+            assert_eq!(code.index(), index);
+            for other in &CloseCode::ALL[..index] {
+                assert!(other.number() < code.number());
+                assert_ne!(other.reason(), code.reason());
+            }
+            assert!(code.reconnects(), "no code of today forbids it");
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! What makes a hub move: the newest position, a tick each second, and the drain at shutdown.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use freshet_feed::port::StoreError;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use crate::close_code::CloseCode;
+use crate::hub::Hub;
+use crate::slot::Slot;
+
+const TICK: Duration = Duration::from_secs(1);
+const DRAIN_STEP: Duration = Duration::from_millis(50);
+
+/// Follows the live stream for the life of the thread.
+pub(crate) async fn run(hub: Rc<Hub>) {
+    let _guard = CloseWithHub(Rc::clone(&hub));
+    let mut newest = hub.shared.live.watch();
+    let mut draining = hub.shared.draining.subscribe();
+    let mut ticks = interval(TICK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks.tick().await;
+    let mut drain: Option<Drain> = None;
+    let mut drain_steps = interval(DRAIN_STEP);
+    drain_steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut is_behind = false;
+    loop {
+        // Each branch is safe to drop: a watch and an interval lose nothing by it.
+        tokio::select! {
+            changed = newest.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+                is_behind = follow(&hub).await.is_err();
+            }
+            _ = ticks.tick() => {
+                if is_behind {
+                    is_behind = follow(&hub).await.is_err();
+                }
+                hub.tick();
+            }
+            Ok(()) = draining.changed() => {
+                drain = (*draining.borrow()).map(|window| Drain::new(&hub, window));
+            }
+            _ = drain_steps.tick(), if drain.is_some() => {
+                if let Some(drain) = &mut drain {
+                    drain.step(&hub);
+                }
+            }
+        }
+    }
+}
+
+/// Delivers all that is announced. On an error the hub stays where it is, and tries again with the next event or
+/// tick.
+pub(crate) async fn follow(hub: &Hub) -> Result<(), StoreError> {
+    while let Some(newest) = hub.shared.live.position()
+        && hub.position().offset < newest.offset
+    {
+        let read = hub.shared.backlog.after(hub.position().offset).await;
+        match read.inspect_err(|error| {
+            tracing::warn!(code = error.code(), %error, "live clients wait: the log cannot be read");
+        })? {
+            Some(batch) => hub.deliver(&batch),
+            None => hub.tell_gap(newest),
+        }
+        // The bodies empty their slots before the next batch fills them.
+        tokio::task::yield_now().await;
+    }
+    Ok(())
+}
+
+/// Closes the sessions of one thread evenly over a window.
+struct Drain {
+    started: Instant,
+    window: Duration,
+    remaining: Vec<Rc<Slot>>,
+    total: usize,
+}
+
+impl Drain {
+    fn new(hub: &Hub, window: Duration) -> Self {
+        let remaining = hub.slots();
+        Self { started: Instant::now(), window, total: remaining.len(), remaining }
+    }
+
+    fn step(&mut self, hub: &Hub) {
+        let left = left_open(self.total, self.started.elapsed(), self.window);
+        while self.remaining.len() > left {
+            if let Some(slot) = self.remaining.pop() {
+                hub.close(&slot, CloseCode::ShuttingDown);
+            }
+        }
+    }
+}
+
+/// How many of `total` sessions are still open after `elapsed` of the window.
+fn left_open(total: usize, elapsed: Duration, window: Duration) -> usize {
+    let Some(remaining) = window.checked_sub(elapsed).filter(|remaining| !remaining.is_zero()) else {
+        return 0;
+    };
+    let share = total as u128 * remaining.as_millis() / window.as_millis().max(1);
+    usize::try_from(share).unwrap_or(total)
+}
+
+/// Without its task a hub would leave its clients silently behind. When the task ends, by a panic or with its
+/// thread, they are told to come back, and the next client of the thread gets a new hub.
+struct CloseWithHub(Rc<Hub>);
+
+impl Drop for CloseWithHub {
+    fn drop(&mut self) {
+        self.0.shared.forget_hub(&self.0);
+        for slot in self.0.slots() {
+            self.0.close(&slot, CloseCode::InternalError);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_close_evenly_and_all() {
+        let window = Duration::from_secs(10);
+        let left = |secs| left_open(1000, Duration::from_secs(secs), window);
+        assert_eq!([left(0), left(1), left(5), left(9), left(10), left(11)], [1000, 900, 500, 100, 0, 0]);
+        assert_eq!(left_open(5, Duration::ZERO, Duration::ZERO), 0);
+    }
+}

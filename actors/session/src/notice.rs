@@ -1,0 +1,99 @@
+//! What a stream says besides events, in the event stream format of the WHATWG HTML standard, section 9.2.
+//!
+//! An `id` line in a block without `data` dispatches no event and still moves the client's last event id: the
+//! standard's dispatch sets the last event id first, and only then returns for want of data.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use freshet_feed::Position;
+use serde_json::json;
+
+use crate::close_code::CloseCode;
+
+/// The first block of a stream: who the client is, and when to come back. A new client is also told its position,
+/// so that it resumes exactly even when it leaves before its first event. One that resumes keeps the id that it
+/// has.
+pub(crate) fn connected(client_id: uuid::Uuid, retry: Duration, position: Option<Position>) -> Bytes {
+    let id = position.map(|position| format!("id: {position}\n")).unwrap_or_default();
+    let retry = retry.as_millis();
+    format!("event: connected\ndata: {{\"clientId\":\"{client_id}\"}}\n{id}retry: {retry}\n\n").into()
+}
+
+/// A comment; with the position of a client that has everything up to there.
+pub(crate) fn heartbeat(position: Option<Position>) -> Bytes {
+    match position {
+        Some(position) => format!(":\nid: {position}\n\n").into(),
+        None => Bytes::from_static(b":\n\n"),
+    }
+}
+
+/// What the client asked for is not held any more. Everything from `oldest` on follows; `before_oldest` is the
+/// position from which that resumes.
+pub(crate) fn gap(requested: &str, before_oldest: Position, newest: Position) -> Bytes {
+    let oldest = Position { offset: before_oldest.offset + 1, ..before_oldest };
+    let data = json!({
+        "requested": requested, "oldest": oldest.to_string(), "newest": newest.to_string(),
+    });
+    format!("id: {before_oldest}\nevent: gap\ndata: {data}\n\n").into()
+}
+
+/// Older events of tables were left out, because the client read too slowly; the newest of each table follow.
+pub(crate) fn coalesced(left_out: u64) -> Bytes {
+    format!("event: coalesced\ndata: {{\"leftOut\":{left_out}}}\n\n").into()
+}
+
+/// The last block of a stream that the daemon ends.
+pub(crate) fn close(code: CloseCode, retry: Duration) -> Bytes {
+    let data = json!({
+        "code": code.number(), "reason": code.reason(), "reconnect": code.reconnects(),
+    });
+    format!("retry: {}\nevent: close\ndata: {data}\n\n", retry.as_millis()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use freshet_feed::Epoch;
+
+    use super::*;
+
+    const POSITION: Position = Position { epoch: Epoch(1), offset: 7 };
+
+    #[test]
+    fn a_new_client_learns_its_position_and_a_resuming_one_keeps_its_own() {
+        let client = uuid::Uuid::from_u128(5);
+        assert_eq!(
+            connected(client, Duration::from_millis(1500), Some(POSITION)),
+            "event: connected\ndata: {\"clientId\":\"00000000-0000-0000-0000-000000000005\"}\n\
+             id: 0000000000000001-7\nretry: 1500\n\n"
+        );
+        assert_eq!(
+            connected(client, Duration::from_millis(1500), None),
+            "event: connected\ndata: {\"clientId\":\"00000000-0000-0000-0000-000000000005\"}\nretry: 1500\n\n"
+        );
+    }
+
+    #[test]
+    fn heartbeats_are_comments() {
+        assert_eq!(heartbeat(Some(POSITION)), ":\nid: 0000000000000001-7\n\n");
+        assert_eq!(heartbeat(None), ":\n\n");
+    }
+
+    #[test]
+    fn what_a_client_asked_for_cannot_inject_lines() {
+        let block = gap("x\n\ndata: \"", POSITION, Position { offset: 9, ..POSITION });
+        assert_eq!(
+            block,
+            "id: 0000000000000001-7\nevent: gap\ndata: {\"newest\":\"0000000000000001-9\",\
+             \"oldest\":\"0000000000000001-8\",\"requested\":\"x\\n\\ndata: \\\"\"}\n\n"
+        );
+    }
+
+    #[test]
+    fn a_close_tells_its_code_and_when_to_come_back() {
+        assert_eq!(
+            close(CloseCode::OutboxFull, Duration::from_secs(2)),
+            "retry: 2000\nevent: close\ndata: {\"code\":4001,\"reason\":\"outbox_full\",\"reconnect\":true}\n\n"
+        );
+    }
+}

@@ -1,0 +1,210 @@
+//! What waits for one client, bounded in bytes. Pure: no waker, no clock.
+
+use std::collections::{HashSet, VecDeque};
+use std::rc::Rc;
+
+use bytes::{Bytes, BytesMut};
+
+use crate::config::WhenFull;
+use crate::delivery::Delivery;
+use crate::notice;
+
+/// At most this many bytes are joined for one write; what is queued beyond follows in the next.
+const JOINED_MAX_BYTES: usize = 64 << 10;
+
+/// Deliveries in the order of their events.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    queue: VecDeque<Rc<Delivery>>,
+    bytes: usize,
+    left_out: u64,
+}
+
+/// What became of a delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pushed {
+    /// It waits for the client.
+    Queued,
+    /// It waits; this many older events do not any more.
+    Coalesced(u64),
+    /// It did not fit, and the policy is to close. It was not taken.
+    Full,
+}
+
+impl Outbox {
+    /// Whether so many more bytes fit. Whatever its size, one delivery fits into an empty outbox.
+    pub(crate) fn fits(&self, bytes: usize, max_bytes: usize) -> bool {
+        self.queue.is_empty() || self.bytes.saturating_add(bytes) <= max_bytes
+    }
+
+    pub(crate) fn push(&mut self, delivery: &Rc<Delivery>, max_bytes: usize, when_full: WhenFull) -> Pushed {
+        let fits = self.fits(delivery.bytes().len(), max_bytes);
+        if !fits && when_full == WhenFull::Close {
+            return Pushed::Full;
+        }
+        self.bytes += delivery.bytes().len();
+        self.queue.push_back(Rc::clone(delivery));
+        if fits {
+            return Pushed::Queued;
+        }
+        let left_out = self.coalesce();
+        if self.bytes > max_bytes { Pushed::Full } else { Pushed::Coalesced(left_out) }
+    }
+
+    /// Keeps notices and, of each table, the newest event. Returns how many events it left out.
+    fn coalesce(&mut self) -> u64 {
+        let old = std::mem::take(&mut self.queue);
+        let mut tables = HashSet::new();
+        let mut left_out = 0;
+        self.bytes = 0;
+        for delivery in old.iter().rev() {
+            if delivery.event_count() == 0 {
+                self.bytes += delivery.bytes().len();
+                self.queue.push_front(Rc::clone(delivery));
+            }
+            for (rendered, alone) in delivery.newest_first() {
+                if tables.insert(rendered.event.table.as_str()) {
+                    self.bytes += alone.bytes().len();
+                    self.queue.push_front(Rc::new(alone));
+                } else {
+                    left_out += 1;
+                }
+            }
+        }
+        self.left_out += left_out;
+        left_out
+    }
+
+    /// Takes what is next to be written. A single delivery is passed on without a copy.
+    pub(crate) fn take(&mut self) -> Option<Bytes> {
+        if self.left_out > 0 {
+            let told = notice::coalesced(std::mem::take(&mut self.left_out));
+            return Some(told);
+        }
+        let first = self.queue.pop_front()?;
+        self.bytes -= first.bytes().len();
+        let is_next_joined = |queue: &VecDeque<Rc<Delivery>>, joined: usize| {
+            queue.front().is_some_and(|next| joined + next.bytes().len() <= JOINED_MAX_BYTES)
+        };
+        if !is_next_joined(&self.queue, first.bytes().len()) {
+            self.release_if_empty();
+            return Some(first.bytes().clone());
+        }
+        let mut joined = BytesMut::from(first.bytes().as_ref());
+        while is_next_joined(&self.queue, joined.len())
+            && let Some(next) = self.queue.pop_front()
+        {
+            self.bytes -= next.bytes().len();
+            joined.extend_from_slice(next.bytes());
+        }
+        self.release_if_empty();
+        Some(joined.freeze())
+    }
+
+    /// Drops all that waits.
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty() && self.left_out == 0
+    }
+
+    /// A burst must not leave every connection with a large empty queue.
+    fn release_if_empty(&mut self) {
+        if self.queue.is_empty() && self.queue.capacity() > 8 {
+            self.queue = VecDeque::new();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use freshet_broadcaster::Batch;
+    use freshet_feed::EventFilter;
+    use freshet_feed::port::Logged;
+
+    use super::*;
+    use crate::memory_log::{EPOCH, event_of};
+
+    fn delivery(events: &[(u64, &str)]) -> Rc<Delivery> {
+        let logged = events
+            .iter()
+            .map(|(offset, table)| Logged { offset: *offset, event: event_of(*offset, table) })
+            .collect();
+        let batch = Arc::new(Batch::render(EPOCH, logged).unwrap());
+        let all = 0..events.len();
+        Rc::new(Delivery::select(&batch, all, &EventFilter::default()).unwrap())
+    }
+
+    fn ids(outbox: &mut Outbox) -> Vec<String> {
+        let mut text = String::new();
+        while let Some(bytes) = outbox.take() {
+            text.push_str(std::str::from_utf8(&bytes).unwrap());
+        }
+        text.lines().filter_map(|line| line.strip_prefix("id: ")).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_single_delivery_is_not_copied_and_several_are_joined() {
+        let mut outbox = Outbox::default();
+        let one = delivery(&[(1, "a")]);
+        outbox.push(&one, 10_000, WhenFull::Close);
+        assert_eq!(outbox.take().unwrap().as_ptr(), one.bytes().as_ptr());
+        outbox.push(&one, 10_000, WhenFull::Close);
+        outbox.push(&delivery(&[(2, "a"), (3, "b")]), 10_000, WhenFull::Close);
+        let joined = outbox.take().unwrap();
+        assert!(outbox.take().is_none());
+        assert_eq!(joined.windows(4).filter(|part| part == b"id: ").count(), 3);
+        assert_eq!(outbox.bytes, 0);
+    }
+
+    #[test]
+    fn one_write_is_bounded() {
+        let mut outbox = Outbox::default();
+        let large = Rc::new(Delivery::notice(vec![b'x'; JOINED_MAX_BYTES - 10].into()));
+        for _ in 0..3 {
+            outbox.push(&large, usize::MAX, WhenFull::Close);
+        }
+        for _ in 0..3 {
+            assert_eq!(outbox.take().unwrap().len(), JOINED_MAX_BYTES - 10);
+        }
+        assert!(outbox.is_empty());
+    }
+
+    #[test]
+    fn a_full_outbox_takes_no_more() {
+        let mut outbox = Outbox::default();
+        let one = delivery(&[(1, "a")]);
+        let room_for_two = 2 * one.bytes().len();
+        assert_eq!(outbox.push(&one, room_for_two, WhenFull::Close), Pushed::Queued);
+        assert_eq!(outbox.push(&one, room_for_two, WhenFull::Close), Pushed::Queued);
+        assert_eq!(outbox.push(&one, room_for_two, WhenFull::Close), Pushed::Full);
+        outbox.clear();
+        assert_eq!(outbox.push(&one, 1, WhenFull::Close), Pushed::Queued, "one always fits an empty outbox");
+    }
+
+    #[test]
+    fn coalescing_keeps_the_newest_of_each_table_in_order_and_says_how_many_it_left_out() {
+        let mut outbox = Outbox::default();
+        let first = delivery(&[(1, "a"), (2, "b"), (3, "a")]);
+        let max_bytes = first.bytes().len();
+        assert_eq!(outbox.push(&first, max_bytes, WhenFull::Coalesce), Pushed::Queued);
+        let second = delivery(&[(4, "a")]);
+        assert_eq!(outbox.push(&second, max_bytes, WhenFull::Coalesce), Pushed::Coalesced(2));
+        assert_eq!(outbox.bytes, outbox.queue.iter().map(|delivery| delivery.bytes().len()).sum::<usize>());
+        assert_eq!(outbox.take().unwrap(), "event: coalesced\ndata: {\"leftOut\":2}\n\n");
+        assert_eq!(ids(&mut outbox), ["e2", "e4"]);
+    }
+
+    #[test]
+    fn too_many_tables_cannot_be_coalesced() {
+        let mut outbox = Outbox::default();
+        let first = delivery(&[(1, "a"), (2, "b")]);
+        let max_bytes = first.bytes().len();
+        outbox.push(&first, max_bytes, WhenFull::Coalesce);
+        assert_eq!(outbox.push(&delivery(&[(3, "c")]), max_bytes, WhenFull::Coalesce), Pushed::Full);
+    }
+}

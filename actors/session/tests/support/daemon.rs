@@ -1,0 +1,93 @@
+//! A daemon in this process: the real Broadcaster, sessions and HTTP server over a log in memory.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use actix_web::dev::ServerHandle;
+use actix_web::{App, HttpServer, web};
+use freshet_broadcaster::{Backlog, Broadcaster, BroadcasterHandle, Live};
+use freshet_feed::Event;
+use freshet_feed::port::{Outcome, Publisher};
+use freshet_kernel::{Nursery, SupervisorSpec, Tree, task};
+use freshet_session::{Config, Sessions, events, on_connect};
+
+use crate::memory_log::{MemoryLog, event};
+
+pub struct Daemon {
+    pub log: Arc<MemoryLog>,
+    pub live: Arc<Live>,
+    pub publisher: BroadcasterHandle,
+    pub sessions: Sessions,
+    pub address: SocketAddr,
+    pub server: ServerHandle,
+    /// Kept, since the tree ends with it.
+    pub tree: Tree,
+}
+
+impl Daemon {
+    pub async fn start(config: Config) -> Self {
+        Self::start_on(MemoryLog::new(), config, freshet_broadcaster::Config::default()).await
+    }
+
+    pub async fn start_on(
+        log: Arc<MemoryLog>,
+        config: Config,
+        broadcaster_config: freshet_broadcaster::Config,
+    ) -> Self {
+        let live = Live::new(&broadcaster_config);
+        let spec = Broadcaster::spec(broadcaster_config.clone(), log.clone(), Arc::clone(&live));
+        let publisher = BroadcasterHandle::new(spec.address());
+        let tree = freshet_kernel::start(SupervisorSpec::new("root").child(spec));
+        let backlog = Arc::new(Backlog::new(&broadcaster_config, Arc::clone(&live), log.clone()));
+        let nursery = Nursery::new("session", config.max_sessions);
+        let sessions = Sessions::new(config.clone(), Arc::clone(&live), backlog, nursery);
+        live.watch().wait_for(Option::is_some).await.unwrap();
+
+        let shared = web::Data::new(sessions.clone());
+        let server = HttpServer::new(move || {
+            App::new().app_data(shared.clone()).service(web::resource("/events").route(web::to(events)))
+        })
+        .workers(2)
+        .on_connect(on_connect(&config))
+        .h1_write_buffer_size(8192)
+        .h1_allow_half_closed(false)
+        .disable_signals()
+        .shutdown_timeout(1)
+        .bind(("127.0.0.1", 0))
+        .unwrap();
+        let address = server.addrs()[0];
+        let server = server.run();
+        let handle = server.handle();
+        task::spawn("test server", server).detach();
+        Self { log, live, publisher, sessions, address, server: handle, tree }
+    }
+
+    pub async fn publish(&self, numbers: impl IntoIterator<Item = u64>) {
+        self.publish_events(numbers.into_iter().map(event).collect()).await;
+    }
+
+    pub async fn publish_events(&self, events: Vec<Event>) {
+        let outcomes = self.publisher.publish(events).await.unwrap();
+        assert!(outcomes.iter().all(|outcome| *outcome != Outcome::Duplicate));
+    }
+
+    /// The numbers that rise or fall with sessions, for conditions.
+    pub fn open_sessions(&self) -> usize {
+        self.sessions.counters().sessions.load(Relaxed)
+    }
+
+    /// Waits for a condition that other threads bring about.
+    pub async fn until(&self, condition: impl Fn(&Self) -> bool) {
+        crate::sse::within(async {
+            while !condition(self) {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    }
+}
+
+pub fn ids(numbers: impl IntoIterator<Item = u64>) -> Vec<String> {
+    numbers.into_iter().map(|number| format!("e{number}")).collect()
+}
