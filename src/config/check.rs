@@ -32,7 +32,7 @@ impl<'a> Report<'a> {
         self.hidden.iter().any(|(hidden, _)| text.contains(hidden.as_str()))
     }
 
-    /// Adds a problem.
+    /// Adds a problem. The message must not hold values of texts that may be hidden.
     pub(super) fn add(
         &mut self,
         origin: &Origin,
@@ -40,29 +40,28 @@ impl<'a> Report<'a> {
         message: impl Into<String>,
         suggestion: Option<String>,
     ) {
-        self.add_at(self.place(origin), path, message.into(), suggestion);
+        let (place, key) = (self.place(origin), path.join("."));
+        self.problems.push(Problem { place, key, message: message.into(), suggestion });
     }
 
-    /// Adds a problem about the value at a path, or about the nearest that is written.
-    pub(super) fn add_nearest(&mut self, root: &Node, path: &[String], message: &str) {
+    /// Adds a problem, in words that came from elsewhere and may hold any value, about the value at a path or
+    /// about the nearest that is written.
+    pub(super) fn add_foreign(&mut self, root: &Node, path: &[String], words: &str) {
         let place = match (root.nearest_origin(path), self.file) {
             (Some(origin), _) => self.place(origin),
             (None, Some((file, _))) => Place::File { path: file.to_owned(), position: None },
             (None, None) => Place::Defaults,
         };
-        let named = if path.is_empty() { message.to_owned() } else { format!("{}: {message}", name(path)) };
-        self.add_at(place, path, named, None);
+        let words = self.masked(words);
+        let message = if path.is_empty() { words } else { format!("{}: {words}", name(path)) };
+        self.problems.push(Problem { place, key: path.join("."), message, suggestion: None });
     }
 
-    fn add_at(&mut self, place: Place, path: &[String], message: String, suggestion: Option<String>) {
-        let mut hidden = self.hidden.clone();
+    fn masked(&self, words: &str) -> String {
+        let mut hidden: Vec<&(String, String)> = self.hidden.iter().collect();
         // Longest first, so that a text inside another does not break it up.
         hidden.sort_by_key(|(text, _)| std::cmp::Reverse(text.len()));
-        let masked = |text: String| match hidden.iter().find(|(hidden, _)| text.contains(hidden.as_str())) {
-            None => text,
-            Some(_) => hidden.iter().fold(text, |text, (hidden, instead)| text.replace(hidden, instead)),
-        };
-        self.problems.push(Problem { place, key: path.join("."), message: masked(message), suggestion });
+        hidden.iter().fold(words.to_owned(), |words, (text, replacement)| words.replace(text, replacement))
     }
 
     fn place(&self, origin: &Origin) -> Place {
@@ -133,7 +132,7 @@ impl Checker<'_, '_> {
             }
             (Shape::Number, Content::Float(float)) if float.is_finite() => {}
             (Shape::Number, Content::Integer(_)) | (Shape::Boolean, Content::Boolean(_)) => {}
-            (Shape::Unknown(_), _) => {}
+            (Shape::Unknown(_), _) | (_, Content::Broken) => {}
             _ => {
                 let message = format!("{} must be {}, not {}", name(path), shape.noun(), node.noun());
                 self.report.add(&node.origin, path, message, None);

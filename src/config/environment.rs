@@ -71,58 +71,75 @@ impl Variable<'_> {
 }
 
 fn set(root: &mut Node, shape: &Shape, path: &[Segment], variable: &Variable<'_>, report: &mut Report<'_>) {
+    let mut refuse = |depth: usize, message: String, suggestion: Option<String>| {
+        let key = path[..=depth].iter().map(Segment::key).collect::<Vec<_>>();
+        report.add(&variable.origin(), &key, message, suggestion);
+    };
+    let shapes = match shapes_along(shape, path) {
+        Ok(shapes) => shapes,
+        Err(unknown) => {
+            let suggestion = unknown.meant.map(|name| variable.renamed(unknown.depth, name));
+            refuse(unknown.depth, unknown.message, suggestion);
+            return;
+        }
+    };
     let mut node = root;
+    for (depth, (segment, shape)) in path.iter().zip(&shapes).enumerate() {
+        let made = blank(shape);
+        let child = match segment {
+            Segment::Index(index) if matches!(node.content, Content::List(_)) => {
+                match node.item(&variable.origin(), *index, made) {
+                    Ok(item) => item,
+                    Err(length) => {
+                        refuse(depth, format!("there is no item {index}: the list has {length}"), None);
+                        return;
+                    }
+                }
+            }
+            _ => node.child(&variable.origin(), &segment.key(), made),
+        };
+        // The file has a value of another type here, which is an error there.
+        let Some(child) = child else { return };
+        node = child;
+    }
+    *node = read(variable, shapes.last().unwrap_or(&shape));
+}
+
+/// A path that leads nowhere.
+struct Unknown<'a> {
+    depth: usize,
+    message: String,
+    /// The key that was probably meant at that depth.
+    meant: Option<&'a str>,
+}
+
+/// The shape behind each part of a path.
+fn shapes_along<'a>(shape: &'a Shape, path: &[Segment]) -> Result<Vec<&'a Shape>, Unknown<'a>> {
+    let mut shapes = Vec::with_capacity(path.len());
     let mut shape = shape;
     for (depth, segment) in path.iter().enumerate() {
-        let mut refuse = |message: String, suggestion: Option<String>| {
-            let key = path[..=depth].iter().map(Segment::key).collect::<Vec<_>>();
-            report.add(&variable.origin(), &key, message, suggestion);
-        };
-        match shape {
-            Shape::Table(fields) => {
-                let key = segment.key();
-                let Some(field) = fields.iter().find(|field| field.name == key) else {
+        let key = segment.key();
+        let unknown = |message, meant| Err(Unknown { depth, message, meant });
+        shape = match (shape, segment) {
+            (Shape::Table(fields), _) => match fields.iter().find(|field| field.name == key) {
+                Some(field) => &field.shape,
+                None => {
                     let names = fields.iter().map(|field| field.name.as_str());
-                    let suggestion = nearest(&key, names).map(|name| variable.renamed(depth, name));
-                    refuse(format!("unknown key \"{key}\""), suggestion);
-                    return;
-                };
-                // A value of another type in the file is an error there.
-                let made = blank(&field.shape);
-                let Some(child) = node.child(&variable.origin(), &field.name, made) else { return };
-                (node, shape) = (child, &field.shape);
-            }
-            Shape::Map(item) => {
-                let Some(child) = node.child(&variable.origin(), &segment.key(), blank(item)) else { return };
-                (node, shape) = (child, item);
-            }
-            Shape::List(item) => {
-                let Content::List(items) = &mut node.content else { return };
-                let length = items.len();
-                let index = match segment {
-                    Segment::Index(index) if *index <= length => *index,
-                    Segment::Index(index) => {
-                        refuse(format!("there is no item {index}: the list has {length}"), None);
-                        return;
-                    }
-                    Segment::Key(key) => {
-                        refuse(format!("expected the number of an item, found \"{key}\""), None);
-                        return;
-                    }
-                };
-                if index == length {
-                    items.push(Node { origin: variable.origin(), content: blank(item) });
+                    return unknown(format!("unknown key \"{key}\""), nearest(&key, names));
                 }
-                (node, shape) = (&mut items[index], item);
+            },
+            (Shape::Map(item), _) | (Shape::List(item), Segment::Index(_)) => item,
+            (Shape::List(_), Segment::Key(_)) => {
+                return unknown(format!("expected the number of an item, found \"{key}\""), None);
             }
-            _ => {
-                let noun = shape.noun();
-                refuse(format!("unknown key \"{}\": what stands before it is {noun}", segment.key()), None);
-                return;
+            (leaf, _) => {
+                let noun = leaf.noun();
+                return unknown(format!("unknown key \"{key}\": what stands before it is {noun}"), None);
             }
-        }
+        };
+        shapes.push(shape);
     }
-    *node = read(variable, shape);
+    Ok(shapes)
 }
 
 /// What stands at a place before its parts are set.

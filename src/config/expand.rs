@@ -41,9 +41,8 @@ pub(super) fn expand(
                     *text = value;
                 }
                 Err(message) => {
-                    // Not the unexpanded text: a later check would judge words that nobody meant.
-                    text.clear();
                     report.add(&node.origin, path, message, None);
+                    node.content = Content::Broken;
                 }
             }
         }
@@ -64,7 +63,11 @@ pub(super) fn expand(
                 path.pop();
             }
         }
-        Content::Integer(_) | Content::Float(_) | Content::Boolean(_) | Content::DateTime => {}
+        Content::Integer(_)
+        | Content::Float(_)
+        | Content::Boolean(_)
+        | Content::DateTime
+        | Content::Broken => {}
     }
 }
 

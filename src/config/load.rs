@@ -93,7 +93,7 @@ pub fn parse(
     }
     let configuration = fill(&root, &mut report);
     for (path, message) in configuration.iter().flat_map(Configuration::problems) {
-        report.add_nearest(&root, &path, &message);
+        report.add_foreign(&root, &path, &message);
     }
     match configuration {
         Some(configuration) if report.is_empty() => Ok(configuration),
@@ -112,12 +112,11 @@ fn fill(root: &Node, report: &mut Report<'_>) -> Option<Configuration> {
     for section in sections {
         let alone = serde_json::json!({ &section.name: section.node.to_json() });
         if let Err(error) = serde_json::from_value::<Configuration>(alone) {
-            let message = format!("{}: {error}", section.name);
-            report.add(&section.origin, std::slice::from_ref(&section.name), message, None);
+            report.add_foreign(root, std::slice::from_ref(&section.name), &error.to_string());
         }
     }
     if report.is_empty() {
-        report.add_nearest(root, &[], &error.to_string());
+        report.add_foreign(root, &[], &error.to_string());
     }
     None
 }

@@ -14,7 +14,6 @@
 mod check;
 mod demo;
 mod environment;
-mod event;
 mod expand;
 mod load;
 mod log;
@@ -24,6 +23,7 @@ mod problem;
 mod reference;
 mod server;
 mod shape;
+mod stomp;
 mod tree;
 
 use std::path::PathBuf;
@@ -33,7 +33,6 @@ use serde::{Deserialize, Serialize};
 
 pub use demo::DemoConfig;
 pub use environment::PREFIX;
-pub use event::EventConfig;
 pub use expand::MAX_SECRET_FILE_BYTES;
 pub use load::{MAX_FILE_BYTES, Overrides, load, parse};
 pub use log::{LogConfig, LogFormat};
@@ -55,9 +54,15 @@ pub struct Configuration {
     pub log: LogConfig,
     /// The limits of one event, by whatever way it comes. What is beyond them is refused with a code: over HTTP
     /// with an answer, from a broker into the dead letters.
-    pub event: EventConfig,
+    pub event: freshet_feed::limits::Limits,
+    /// The embedded event log: how long events are kept, and how much one search may cost.
+    pub event_log: freshet_event_log::Config,
     /// How events are gathered, rendered and kept for live delivery.
     pub broadcaster: freshet_broadcaster::Config,
+    /// The streams of clients: how many there may be, and what becomes of slow ones.
+    pub sessions: freshet_session::Config,
+    /// A subscription to a topic or a queue of a STOMP broker. Write `[[stomp]]` once for each.
+    pub stomp: Vec<freshet_stomp_subscriber::Config>,
     /// The feed of `freshet demo`. `freshet run` does not look at it.
     pub demo: DemoConfig,
 }
@@ -68,8 +73,11 @@ impl Default for Configuration {
             data_directory: "data".into(),
             server: ServerConfig::default(),
             log: LogConfig::default(),
-            event: EventConfig::default(),
+            event: freshet_feed::limits::Limits::default(),
+            event_log: freshet_event_log::Config::default(),
             broadcaster: freshet_broadcaster::Config::default(),
+            sessions: freshet_session::Config::default(),
+            stomp: Vec::new(),
             demo: DemoConfig::default(),
         }
     }
@@ -79,7 +87,7 @@ impl Configuration {
     /// The default with one item in each list of sections, to show in the references what can be set there.
     #[must_use]
     fn example() -> Self {
-        Self::default()
+        Self { stomp: vec![freshet_stomp_subscriber::Config::default()], ..Self::default() }
     }
 
     /// Impossible combinations: the path of the key, and what is impossible and what to do.
@@ -95,7 +103,14 @@ impl Configuration {
         };
         section(&["server"], self.server.problems());
         section(&["log"], self.log.problems());
+        section(&["event"], self.event.problems());
+        section(&["event_log"], self.event_log.problems());
+        section(&["sessions"], self.sessions.problems());
         section(&["broadcaster"], self.broadcaster.problems());
+        for (index, subscription) in self.stomp.iter().enumerate() {
+            section(&["stomp", &index.to_string()], subscription.problems());
+        }
+        section(&["stomp"], stomp::clashes(&self.stomp));
         if self.data_directory.as_os_str().is_empty() {
             section(&["data_directory"], vec![(Vec::new(), "must not be empty".to_owned())]);
         }

@@ -108,8 +108,8 @@ fn toml(node: &Node) -> String {
         Content::Integer(integer) => integer.to_string(),
         Content::Float(float) => toml_edit::Value::from(*float).to_string(),
         Content::Boolean(boolean) => boolean.to_string(),
-        // No option is a date.
-        Content::DateTime => String::new(),
+        // No default is one of these.
+        Content::DateTime | Content::Broken => String::new(),
         Content::List(items) => format!("[{}]", items.iter().map(toml).collect::<Vec<_>>().join(", ")),
         Content::Table(entries) => {
             let pairs = entries.iter().map(|entry| format!("{} = {}", entry.name, toml(&entry.node)));

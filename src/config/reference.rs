@@ -42,10 +42,10 @@ struct Output {
 
 impl Output {
     fn section(&mut self, section: &Section) {
-        self.in_list = false;
-        self.line("");
-        self.text_of(&section.description);
         // In an example each line is a comment, and a comment in it has two marks.
+        self.in_list = section.in_list && !section.is_list;
+        self.live("");
+        self.text_of(&section.description);
         self.in_list = section.in_list;
         let path = section.path.join(".");
         match (section.path.is_empty(), section.is_list) {

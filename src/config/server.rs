@@ -24,9 +24,6 @@ pub struct ServerConfig {
     /// when every stream is taken.
     #[schemars(range(min = 16, max = 1_000_000))]
     pub max_connections_per_worker: usize,
-    /// The largest body of a request, in bytes. It bounds one ingest request, however many events it carries.
-    #[schemars(range(min = 1024, max = 1_073_741_824))]
-    pub max_body_bytes: usize,
     /// The seconds that a client has to send the head of its request.
     #[schemars(range(min = 1, max = 300))]
     pub request_head_timeout_secs: u64,
@@ -35,14 +32,11 @@ pub struct ServerConfig {
     #[schemars(range(min = 1, max = 3600))]
     pub keep_alive_secs: u64,
     /// The seconds between the signal to stop and the first closed stream. Readiness is red from the signal on,
-    /// so this is the time that load balancers have to look away.
+    /// so this is the time that load balancers have to look away. Then come `drain_window_secs` of
+    /// `[sessions]`.
     #[schemars(range(max = 300))]
     pub drain_delay_secs: u64,
-    /// The seconds over which event streams are closed when the daemon stops, so that their clients do not all
-    /// reconnect to the other instances at once.
-    #[schemars(range(max = 3600))]
-    pub drain_window_secs: u64,
-    /// The seconds that everything has to finish after that window. What has not ended by then is cut off; what was
+    /// The seconds that everything has to finish after the streams are closed. What has not ended by then is cut off; what was
     /// acknowledged is on disk in any case.
     #[schemars(range(min = 1, max = 300))]
     pub shutdown_timeout_secs: u64,
@@ -55,11 +49,9 @@ impl Default for ServerConfig {
             allow_remote: false,
             workers: 0,
             max_connections_per_worker: 25_000,
-            max_body_bytes: 8 * 1024 * 1024,
             request_head_timeout_secs: 10,
             keep_alive_secs: 75,
             drain_delay_secs: 0,
-            drain_window_secs: 5,
             shutdown_timeout_secs: 10,
         }
     }

@@ -26,6 +26,8 @@ pub(super) enum Content {
     Float(f64),
     Boolean(bool),
     DateTime,
+    /// A text with a part that cannot be replaced. That has been reported.
+    Broken,
     List(Vec<Node>),
     Table(Vec<Entry>),
 }
@@ -53,6 +55,24 @@ impl Node {
         Some(&mut entries[index].node)
     }
 
+    /// The item of a list, made from `blank` when it is the next one; `None` when this is no list.
+    ///
+    /// # Errors
+    /// With the length of the list when there is no such item.
+    pub(super) fn item(
+        &mut self,
+        origin: &Origin,
+        index: usize,
+        blank: Content,
+    ) -> Result<Option<&mut Self>, usize> {
+        let Content::List(items) = &mut self.content else { return Ok(None) };
+        let length = items.len();
+        if index == length {
+            items.push(Self { origin: origin.clone(), content: blank });
+        }
+        items.get_mut(index).map(Some).ok_or(length)
+    }
+
     /// What a person calls it, with its article. It does not show the value.
     pub(super) fn noun(&self) -> &'static str {
         match self.content {
@@ -61,6 +81,7 @@ impl Node {
             Content::Float(_) => "a number with a fraction",
             Content::Boolean(_) => "true or false",
             Content::DateTime => "a date or time",
+            Content::Broken => "an incomplete string",
             Content::List(_) => "a list",
             Content::Table(_) => "a table",
         }
@@ -78,15 +99,15 @@ impl Node {
         Some(child.nearest_origin(rest).unwrap_or(&child.origin))
     }
 
-    /// The same values for serde. Numbers keep all their digits; a float that JSON cannot hold becomes null,
-    /// and dates do too: the validation has refused both before.
+    /// The same values for serde. Numbers keep all their digits; what JSON cannot hold becomes null; the check has
+    /// refused it before.
     pub(super) fn to_json(&self) -> serde_json::Value {
         match &self.content {
             Content::Text(text) => text.as_str().into(),
             Content::Integer(integer) => (*integer).into(),
             Content::Float(float) => (*float).into(),
             Content::Boolean(boolean) => (*boolean).into(),
-            Content::DateTime => serde_json::Value::Null,
+            Content::DateTime | Content::Broken => serde_json::Value::Null,
             Content::List(items) => items.iter().map(Self::to_json).collect(),
             Content::Table(entries) => {
                 let pairs = entries.iter().map(|entry| (entry.name.clone(), entry.node.to_json()));
@@ -108,7 +129,7 @@ pub(super) struct SyntaxError {
 pub(super) fn parse(text: &str, origin: &dyn Fn(usize) -> Origin) -> Result<Node, SyntaxError> {
     let document = Document::parse(text).map_err(|error| SyntaxError {
         offset: error.span().map_or(0, |span| span.start),
-        message: error.message().trim().replace('\n', ", "),
+        message: format!("not TOML: {}", error.message().trim()).replace('\n', ", "),
     })?;
     Ok(Node { origin: origin(0), content: table(document.as_table(), 0, origin) })
 }
