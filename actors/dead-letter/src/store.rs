@@ -20,6 +20,9 @@ const MAX_TEXT_BYTES: usize = 4096;
 /// writer, so it is a person with a shell, or a backup.
 const LOCK_PATIENCE: Duration = Duration::from_millis(500);
 
+/// How large the write-ahead log may stay on the disk after a burst of large letters went through it.
+const JOURNAL_BYTES: u32 = 16 * 1024 * 1024;
+
 /// How much one probe writes: enough to need a page of its own, so that a full disk refuses it.
 const PROBE_BYTES: u32 = 16 * 1024;
 
@@ -151,6 +154,7 @@ impl Store {
         connection.busy_timeout(LOCK_PATIENCE)?;
         connection.pragma_update(None, "journal_mode", "wal")?;
         connection.pragma_update(None, "synchronous", "full")?;
+        connection.pragma_update(None, "journal_size_limit", JOURNAL_BYTES)?;
         migrate(&mut connection)?;
         let totals = totals(&connection)?;
         Ok(Self { connection, config, totals })
