@@ -91,7 +91,9 @@ pub struct FrameReader {
     buffer: BytesMut,
     codec: ClientCodec,
     max_frame_bytes: usize,
-    /// How far the buffer was searched for the end of the current frame, in vain.
+    /// The length of the current frame's command and headers, once their end is found.
+    head_bytes: Option<usize>,
+    /// How far the buffer was searched in vain: for the end of the headers, then for the end of the body.
     searched: usize,
     /// The message whose remainder is thrown away.
     skipped: Option<Skipped>,
@@ -115,6 +117,7 @@ impl FrameReader {
             // The codec counts what is left of a frame in pieces; it only ever gets whole ones.
             codec: ClientCodec::with_max_frame_size(usize::MAX),
             max_frame_bytes,
+            head_bytes: None,
             searched: 0,
             skipped: None,
         }
@@ -133,18 +136,7 @@ impl FrameReader {
         if self.skipped.is_some() {
             return Ok(self.skip().map(Frame::Message));
         }
-        let beats = self.buffer.iter().take_while(|&&byte| byte == b'\n' || byte == b'\r').count();
-        if beats > 0 {
-            self.buffer.advance(beats);
-        }
-        let Some(head_bytes) = end_of_head(&self.buffer, self.searched) else {
-            self.searched = self.buffer.len();
-            // Headers without an end would otherwise be collected until memory ends.
-            return if self.buffer.len() > MAX_HEAD_BYTES { Err(FrameError::HeadTooLarge) } else { Ok(None) };
-        };
-        if head_bytes > MAX_HEAD_BYTES {
-            return Err(FrameError::HeadTooLarge);
-        }
+        let Some(head_bytes) = self.find_end_of_head()? else { return Ok(None) };
         let body_bytes = match content_length(&self.buffer[..head_bytes]) {
             Some(length) => Some(length),
             None => self.find_end_of_text(head_bytes),
@@ -159,7 +151,7 @@ impl FrameReader {
             if !is_message {
                 return Err(FrameError::Malformed("it is too large".to_owned()));
             }
-            self.searched = 0;
+            self.begin_next();
             self.skipped = Some(Skipped {
                 head: self.buffer.split_to(head_bytes).freeze(),
                 kept: BytesMut::new(),
@@ -180,7 +172,7 @@ impl FrameReader {
         if self.buffer[frame_bytes - 1] != 0 {
             return Err(FrameError::NotTerminated);
         }
-        self.searched = 0;
+        self.begin_next();
         let untouched = self.buffer.split_to(frame_bytes).freeze();
         // A copy, because the codec drops a frame that it cannot understand.
         match self.codec.decode(&mut BytesMut::from(&untouched[..])) {
@@ -188,6 +180,27 @@ impl FrameReader {
             Ok(None) => salvage(&untouched, head_bytes, "it ends too early".to_owned()).map(Some),
             Err(error) => salvage(&untouched, head_bytes, error.to_string()).map(Some),
         }
+    }
+
+    fn begin_next(&mut self) {
+        self.head_bytes = None;
+        self.searched = 0;
+    }
+
+    /// The length of the command and the headers, with the empty line after them.
+    fn find_end_of_head(&mut self) -> Result<Option<usize>, FrameError> {
+        if self.head_bytes.is_some() {
+            return Ok(self.head_bytes);
+        }
+        let beats = self.buffer.iter().take_while(|&&byte| byte == b'\n' || byte == b'\r').count();
+        self.buffer.advance(beats);
+        self.head_bytes = end_of_head(&self.buffer, self.searched);
+        self.searched = self.head_bytes.unwrap_or(self.buffer.len());
+        // Headers without an end would otherwise be collected until memory ends.
+        if self.searched > MAX_HEAD_BYTES {
+            return Err(FrameError::HeadTooLarge);
+        }
+        Ok(self.head_bytes)
     }
 
     /// Where the NUL stands that ends a body of unknown length, counted from the end of the head.
