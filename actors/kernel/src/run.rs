@@ -192,6 +192,14 @@ impl<A: Child> Pump<A> {
     }
 }
 
+/// Asks to be polled again after the thread has run its other tasks and looked at its sockets and timers, as
+/// `tokio::task::yield_now` does. Waking at once would come before those.
+fn yield_to_thread(cx: &mut TaskContext<'_>) {
+    let yielding = std::pin::pin!(tokio::task::yield_now());
+    // The first poll of it is always pending and leaves our waker with the runtime.
+    let _ = yielding.poll(cx);
+}
+
 impl<A: Child> ActorFuture<A> for Pump<A> {
     type Output = ();
 
@@ -210,7 +218,7 @@ impl<A: Child> ActorFuture<A> for Pump<A> {
                 return Poll::Pending;
             }
             if !this.incarnation.spend_turn() {
-                cx.waker().wake_by_ref();
+                yield_to_thread(cx);
                 return Poll::Pending;
             }
             let Poll::Ready(Some(envelope)) = this.next(cx) else {

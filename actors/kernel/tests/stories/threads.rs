@@ -51,7 +51,7 @@ impl actix::Handler<Block> for Loner {
     type Result = ();
 
     fn handle(&mut self, _: Block, _: &mut Context<Self>) {
-        self.gate.lock().unwrap().recv().unwrap();
+        self.gate.lock().expect("no panic while waiting").recv().expect("an open gate");
     }
 }
 
