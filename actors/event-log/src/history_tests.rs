@@ -169,6 +169,47 @@ fn events_that_are_no_longer_held_are_not_found() {
     }
 }
 
+#[test]
+fn no_search_sorts_and_none_reads_bodies_that_do_not_fit() {
+    let log = Log::with(&[event("a", "t"), event("b", "u")], Config::default());
+    let connection = connection::reader(&log.file).unwrap();
+    let narrowed = Query {
+        filter: EventFilter {
+            operations: vec!["append".to_owned(), "delete".to_owned()],
+            applications: vec!["spark".to_owned()],
+            schema_changed: Some(true),
+            ..EventFilter::default()
+        },
+        from: Some(noon()),
+        to: Some(noon()),
+        ..Query::default()
+    };
+    let with_text = Query { text: Some("two words".to_owned()), ..narrowed.clone() };
+    for (query, driver) in [
+        (Query::default(), "SEARCH events USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"),
+        (narrowed, "SEARCH events USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"),
+        (with_text, "SCAN event_words VIRTUAL TABLE INDEX"),
+    ] {
+        for (tables, driver) in [
+            (Tables::All, driver),
+            (Tables::Only(vec![1, 2]), driver),
+            (
+                Tables::Only(vec![1]),
+                if query.text.is_none() { "events_by_table (table_id=? AND " } else { driver },
+            ),
+        ] {
+            let statement = search::statement(&query, &tables, 9).unwrap();
+            let mut plan = connection.prepare(&format!("EXPLAIN QUERY PLAN {}", statement.sql)).unwrap();
+            let steps = plan.query_map(params_from_iter(statement.parameters), |row| row.get(3)).unwrap();
+            let steps: Vec<String> = steps.collect::<Result<_, _>>().unwrap();
+            let place = |part: &str| steps.iter().position(|step| step.contains(part));
+            assert!(place(driver).is_some(), "{driver}: {steps:#?}");
+            assert!(place(driver) < place("SEARCH bodies"), "{steps:#?}");
+            assert_eq!(place("TEMP B-TREE"), None, "{steps:#?}");
+        }
+    }
+}
+
 fn any_event() -> impl Strategy<Value = Event> {
     (
         "[ab\\.\\*\\?\\[é\u{0}A]{1,5}",

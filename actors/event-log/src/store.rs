@@ -54,8 +54,6 @@ pub(crate) struct Log {
     pub(crate) first: u64,
     pub(crate) last: u64,
     pub(crate) held_bytes: u64,
-    /// Arrival times never fall, whatever the clock does.
-    last_received: i64,
 }
 
 impl Log {
@@ -70,17 +68,7 @@ impl Log {
             })?;
         let first: Option<u64> =
             connection.query_row("SELECT min(offset) FROM bodies", [], |row| row.get(0))?;
-        let last_received =
-            connection.query_row("SELECT received_at FROM events ORDER BY offset DESC LIMIT 1", [], |row| {
-                row.get(0)
-            });
-        Ok(Self {
-            epoch: Epoch(epoch.cast_unsigned()),
-            first: first.unwrap_or(last + 1),
-            last,
-            held_bytes,
-            last_received: last_received.optional()?.unwrap_or(i64::MIN),
-        })
+        Ok(Self { epoch: Epoch(epoch.cast_unsigned()), first: first.unwrap_or(last + 1), last, held_bytes })
     }
 }
 
@@ -109,22 +97,22 @@ impl Store {
     pub(crate) fn append(&mut self, events: &[Event], now: Timestamp) -> rusqlite::Result<Vec<Outcome>> {
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut log = self.log;
-        log.last_received = log.last_received.max(now.as_microsecond());
+        let now = now.as_microsecond();
         let mut touched: HashMap<&str, Touched> = HashMap::new();
         let mut outcomes = Vec::with_capacity(events.len());
         for event in events {
-            if is_known_id(&transaction, &self.limits, &log, &event.event_id)? {
+            if is_known_id(&transaction, &self.limits, &log, now, &event.event_id)? {
                 outcomes.push(Outcome::Duplicate);
                 continue;
             }
             let table_id = table_id(&transaction, &mut touched, event)?;
-            if is_known_commit(&transaction, &self.limits, &log, table_id, event)? {
+            if is_known_commit(&transaction, &self.limits, now, table_id, event)? {
                 outcomes.push(Outcome::Duplicate);
                 continue;
             }
             log.last += 1;
             log.held_bytes += event.body.len() as u64;
-            insert(&transaction, &log, table_id, event)?;
+            insert(&transaction, log.last, now, table_id, event)?;
             if let Some(table) = touched.get_mut(event.table.as_str()) {
                 table.last_offset = log.last;
                 if event.schema_changed == Some(true) {
@@ -143,7 +131,7 @@ impl Store {
                 )?
                 .execute(params![table.id, table.last_offset, table.last_schema_change])?;
         }
-        retain(&transaction, &self.limits, &mut log, 2 * events.len() + STEP_BESIDE_APPEND)?;
+        retain(&transaction, &self.limits, &mut log, now, 2 * events.len() + STEP_BESIDE_APPEND)?;
         write_log(&transaction, &log)?;
         transaction.commit()?;
         self.log = log;
@@ -155,9 +143,9 @@ impl Store {
     pub(crate) fn maintain(&mut self, now: Timestamp) -> rusqlite::Result<bool> {
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut log = self.log;
-        log.last_received = log.last_received.max(now.as_microsecond());
-        let removed = retain(&transaction, &self.limits, &mut log, MAINTENANCE_STEP)?;
-        let forgotten = forget(&transaction, &self.limits, &log, MAINTENANCE_STEP)?;
+        let now = now.as_microsecond();
+        let removed = retain(&transaction, &self.limits, &mut log, now, MAINTENANCE_STEP)?;
+        let forgotten = forget(&transaction, &self.limits, &log, now, MAINTENANCE_STEP)?;
         if removed + forgotten > 0 {
             write_log(&transaction, &log)?;
             transaction.commit()?;
@@ -207,8 +195,8 @@ impl Limits {
     }
 
     /// What arrived before this is recognised no more.
-    fn window_start(&self, log: &Log) -> i64 {
-        log.last_received.saturating_sub(self.window_micros)
+    fn window_start(&self, now: i64) -> i64 {
+        now.saturating_sub(self.window_micros)
     }
 }
 
@@ -246,6 +234,7 @@ fn is_known_id(
     transaction: &Transaction<'_>,
     limits: &Limits,
     log: &Log,
+    now: i64,
     event_id: &str,
 ) -> rusqlite::Result<bool> {
     let known: Option<(u64, i64)> = transaction
@@ -253,7 +242,7 @@ fn is_known_id(
         .query_row([event_id], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
     let Some((offset, received_at)) = known else { return Ok(false) };
-    if offset >= log.first || received_at >= limits.window_start(log) {
+    if offset >= log.first || received_at >= limits.window_start(now) {
         return Ok(true);
     }
     // Its time is over and only its removal is still to come: the id is free.
@@ -264,7 +253,7 @@ fn is_known_id(
 fn is_known_commit(
     transaction: &Transaction<'_>,
     limits: &Limits,
-    log: &Log,
+    now: i64,
     table_id: i64,
     event: &Event,
 ) -> rusqlite::Result<bool> {
@@ -282,23 +271,29 @@ fn is_known_commit(
             event.event_type,
             event.operation,
             event.schema_changed,
-            limits.window_start(log),
+            limits.window_start(now),
             rows::micros_and_nanos(event.timestamp).0,
             apart,
         ])
 }
 
-fn insert(transaction: &Transaction<'_>, log: &Log, table_id: i64, event: &Event) -> rusqlite::Result<()> {
+fn insert(
+    transaction: &Transaction<'_>,
+    offset: u64,
+    now: i64,
+    table_id: i64,
+    event: &Event,
+) -> rusqlite::Result<()> {
     let (micros, nanos) = rows::micros_and_nanos(event.timestamp);
     transaction
         .prepare_cached(
             "INSERT INTO events VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
         )?
         .execute(params![
-            log.last,
+            offset,
             micros,
             nanos,
-            log.last_received,
+            now,
             table_id,
             event.schema_changed,
             event.snapshot_id,
@@ -313,10 +308,10 @@ fn insert(transaction: &Transaction<'_>, log: &Log, table_id: i64, event: &Event
         ])?;
     transaction
         .prepare_cached("INSERT INTO bodies VALUES (?1, ?2)")?
-        .execute(params![log.last, event.body.as_ref()])?;
+        .execute(params![offset, event.body.as_ref()])?;
     transaction
         .prepare_cached("INSERT INTO event_words (rowid, words) VALUES (?1, ?2)")?
-        .execute(params![log.last, words::of_event(event)])?;
+        .execute(params![offset, words::of_event(event)])?;
     Ok(())
 }
 
@@ -326,9 +321,10 @@ fn retain(
     transaction: &Transaction<'_>,
     limits: &Limits,
     log: &mut Log,
+    now: i64,
     budget: usize,
 ) -> rusqlite::Result<usize> {
-    let oldest_held = log.last_received.saturating_sub(limits.held_age_micros);
+    let oldest_held = now.saturating_sub(limits.held_age_micros);
     let mut first = log.first;
     {
         let mut statement = transaction.prepare_cached(
@@ -366,9 +362,9 @@ fn forget(
     transaction: &Transaction<'_>,
     limits: &Limits,
     log: &Log,
+    now: i64,
     budget: usize,
 ) -> rusqlite::Result<usize> {
-    let known_since = log.last_received.saturating_sub(limits.row_age_micros);
     let mut tables = HashMap::new();
     let mut forgotten = 0;
     {
@@ -377,7 +373,9 @@ fn forget(
         )?;
         let mut oldest = statement.query(params![log.first, budget])?;
         while let Some(row) = oldest.next()? {
-            if row.get::<_, i64>(1)? >= known_since {
+            // A row from the future was written under a wrong clock; it must not hold up all that follow.
+            let age = now.saturating_sub(row.get(1)?).saturating_abs();
+            if age <= limits.row_age_micros {
                 break;
             }
             tables.insert(row.get::<_, i64>(2)?, row.get::<_, u64>(0)?);

@@ -1,5 +1,6 @@
 //! What every event log promises, whatever it is made of. An implementation passes it by calling [`contract`]
 //! with a way to make logs of its own.
+#![expect(clippy::unwrap_used, reason = "every function here is part of a test")]
 
 use freshet_feed::event::Summary;
 use freshet_feed::port::{EventLog, Logged, Outcome, PageLimit};
