@@ -23,11 +23,13 @@ pub enum ExitCode {
     InUse = 75,
     /// The configuration is wrong.
     Configuration = 78,
+    /// A second signal ended it at once.
+    Interrupted = 130,
 }
 
 impl ExitCode {
     /// The whole catalogue.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Ok,
         Self::Usage,
         Self::CannotListen,
@@ -36,6 +38,7 @@ impl ExitCode {
         Self::Store,
         Self::InUse,
         Self::Configuration,
+        Self::Interrupted,
     ];
 
     /// The number.
@@ -56,6 +59,7 @@ impl ExitCode {
             Self::Store => "EX_IOERR",
             Self::InUse => "EX_TEMPFAIL",
             Self::Configuration => "EX_CONFIG",
+            Self::Interrupted => "SIGINT",
         }
     }
 
@@ -88,6 +92,9 @@ impl ExitCode {
             Self::Configuration => {
                 "The configuration is wrong. Standard error names every problem with its place; `freshet check FILE` \
                  does the same without starting."
+            }
+            Self::Interrupted => {
+                "A second signal ended it at once, without waiting for clients. What was acknowledged is on disk."
             }
         }
     }
@@ -128,6 +135,7 @@ mod tests {
                 ("EX_IOERR", 74),
                 ("EX_TEMPFAIL", 75),
                 ("EX_CONFIG", 78),
+                ("SIGINT", 130),
             ]
         );
     }

@@ -3,3 +3,12 @@
 pub mod cli;
 pub mod config;
 pub mod exit_code;
+mod counted;
+mod demo;
+mod http;
+mod lifecycle;
+mod listen;
+mod readiness;
+pub mod run;
+mod telemetry;
+mod tree;

@@ -1,0 +1,109 @@
+//! The actor that owns the HTTP server and its worker threads.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Running, WrapFuture};
+use actix_web::dev::ServerHandle;
+use actix_web::{App, HttpServer, web};
+use freshet_kernel::{Child, ChildSpec, ExitReason, Link};
+use serde_json::json;
+
+use super::ingest::IngestPermits;
+use super::{Services, routes};
+use crate::config::Configuration;
+
+/// The class of the actor in the tree.
+pub const CLASS: &str = "HttpServer";
+
+/// A response gathers this much before it is written. Larger buffers would be kept by each of thousands of
+/// connections; smaller ones cost more system calls.
+const WRITE_BUFFER_BYTES: usize = 8192;
+
+/// Owns the HTTP server: it starts with the actor and stops with it.
+pub struct Listener {
+    link: Link<Self>,
+    socket: Arc<TcpListener>,
+    services: web::Data<Services>,
+    config: Configuration,
+    server: Option<ServerHandle>,
+}
+
+/// The child that serves on an open socket. The socket outlives a restart, so that no client is refused by it.
+pub fn child(socket: TcpListener, services: Services, config: &Configuration) -> ChildSpec<Listener> {
+    let socket = Arc::new(socket);
+    let services = web::Data::new(services);
+    let config = config.clone();
+    let shutdown_within = Duration::from_secs(config.server.shutdown_timeout_secs);
+    ChildSpec::new("http", CLASS, move |link| Listener {
+        link,
+        socket: Arc::clone(&socket),
+        services: services.clone(),
+        config: config.clone(),
+        server: None,
+    })
+    .shutdown_within(shutdown_within)
+}
+
+impl Listener {
+    fn serve(&self) -> std::io::Result<actix_web::dev::Server> {
+        let services = self.services.clone();
+        let server = HttpServer::new(move || {
+            App::new()
+                .app_data(services.clone())
+                .app_data(web::Data::new(services.sessions.clone())).app_data(web::Data::new(IngestPermits::default())).configure(routes)
+        })
+        .on_connect(freshet_session::on_connect(&self.config.sessions))
+        .h1_write_buffer_size(WRITE_BUFFER_BYTES)
+        .keep_alive(Duration::from_secs(self.config.server.keep_alive_secs))
+        .client_request_timeout(Duration::from_secs(self.config.server.request_head_timeout_secs))
+        .max_connections(self.config.server.max_connections_per_worker)
+        .shutdown_timeout(self.config.server.shutdown_timeout_secs)
+        .disable_signals();
+        let server = match self.config.server.workers {
+            0 => server,
+            workers => server.workers(workers),
+        };
+        Ok(server.listen(self.socket.try_clone()?)?.run())
+    }
+}
+
+impl Actor for Listener {
+    type Context = Context<Self>;
+
+    fn started(&mut self, context: &mut Context<Self>) {
+        let server = match self.serve() {
+            Ok(server) => server,
+            Err(error) => {
+                let reason = ExitReason::Error(format!("the server cannot start: {error}"));
+                self.link.exit(context, reason);
+                return;
+            }
+        };
+        self.server = Some(server.handle());
+        context.spawn(server.into_actor(self).map(|ended, actor, context| {
+            let reason = match ended {
+                Ok(()) => ExitReason::Error("the server ended by itself".to_owned()),
+                Err(error) => ExitReason::Error(format!("the server failed: {error}")),
+            };
+            if actor.server.is_some() {
+                actor.link.exit(context, reason);
+            }
+        }));
+    }
+
+    fn stopping(&mut self, context: &mut Context<Self>) -> Running {
+        let Some(server) = self.server.take() else { return Running::Stop };
+        // Streams are closed by now; what still runs are short requests, and they are finished first.
+        let stopped = server.stop(true);
+        context.spawn(stopped.into_actor(self).map(|(), _, context| context.terminate()));
+        Running::Continue
+    }
+}
+
+impl Child for Listener {
+    fn observe(&self) -> serde_json::Value {
+        json!({ "address": self.socket.local_addr().map(|address| address.to_string()).ok() })
+    }
+}

@@ -1,0 +1,149 @@
+//! Building the supervision tree: which actor stands where, and what happens when one fails.
+//!
+//! Children start in the order in which they stand here and stop in the reverse one: what takes work in stops before
+//! what stores it.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use freshet_broadcaster::{Backlog, Broadcaster, BroadcasterHandle, Live};
+use freshet_dead_letter::{self as dead_letter, DeadLetters};
+use freshet_event_log::DirectoryLock;
+use freshet_feed::cloud_events::Binding;
+use freshet_feed::ingest::decode_message;
+use freshet_feed::Limits;
+use freshet_feed::port::{DeadLetterStore, EventLog, Publisher};
+use freshet_kernel::{Backoff, ChildSpec, Nursery, SupervisorSpec};
+use freshet_session::Sessions;
+use freshet_stomp_subscriber::acknowledge::Refusal;
+use freshet_stomp_subscriber::{Ports, StompSubscriber};
+
+use crate::config::Configuration;
+use crate::counted::{BuriedCounts, CountedDeadLetters};
+use crate::demo;
+use crate::http::{IngestCounters, Services, listener};
+use crate::lifecycle::Lifecycle;
+use crate::run::Feed;
+
+/// The class of the subscriptions in the tree.
+pub const STOMP_SUBSCRIBER_CLASS: &str = "StompSubscriber";
+/// The class of the clients' sessions.
+const SESSION_CLASS: &str = "SessionActor";
+/// The file of the dead letters in the data directory.
+const DEAD_LETTER_FILE: &str = "dead-letters.sqlite";
+
+/// The root allows few restarts, since those of the levels multiply: five of a supervisor that itself allowed ten.
+const ROOT_INTENSITY: (u32, Duration) = (5, Duration::from_secs(60));
+/// Each supervisor below it.
+const GROUP_INTENSITY: (u32, Duration) = (10, Duration::from_secs(60));
+
+/// A tree that is ready to start, and what the shell needs of it.
+pub struct Plan {
+    /// The tree.
+    pub root: SupervisorSpec,
+    /// The live feed's clients, to close them gently.
+    pub sessions: Sessions,
+}
+
+/// A store in the data directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// The event log.
+    #[error("event log: {0}")]
+    EventLog(#[from] freshet_event_log::OpenError),
+}
+
+/// Opens the stores and builds the tree.
+///
+/// # Errors
+/// When a store cannot be opened.
+pub fn build(
+    configuration: &Configuration,
+    feed: Feed,
+    lock: &DirectoryLock,
+    socket: TcpListener,
+    lifecycle: &Lifecycle,
+) -> Result<Plan, BuildError> {
+    let limits = configuration.event.clone();
+    let (log_writer, log) = freshet_event_log::open(&configuration.event_log, lock)?;
+    let dead_letter_file = lock.directory().join(DEAD_LETTER_FILE);
+    let dead_letter = dead_letter::child("dead-letters", dead_letter_file, configuration.dead_letters.clone());
+    let dead_letters = DeadLetters::new(dead_letter.address());
+    let buried = BuriedCounts::default();
+    let counted: Arc<dyn DeadLetterStore> =
+        Arc::new(CountedDeadLetters { store: Arc::new(dead_letters.clone()), counts: buried.clone() });
+    let live = Live::new(&configuration.broadcaster);
+    let shared_log: Arc<dyn EventLog> = Arc::new(log.clone());
+    let broadcaster =
+        Broadcaster::spec(configuration.broadcaster.clone(), Arc::clone(&shared_log), Arc::clone(&live));
+    let publisher: Arc<dyn Publisher> = Arc::new(BroadcasterHandle::new(broadcaster.address()));
+    let backlog = Arc::new(Backlog::new(&configuration.broadcaster, Arc::clone(&live), shared_log));
+    let nursery = Nursery::new(SESSION_CLASS, configuration.sessions.max_sessions);
+    let sessions = Sessions::new(configuration.sessions.clone(), Arc::clone(&live), backlog, nursery.clone());
+
+    let mut ingest = group("ingest");
+    for subscription in &configuration.stomp {
+        let ports = Ports {
+            publisher: Arc::clone(&publisher),
+            dead_letters: Arc::clone(&counted),
+            decode: stomp_decoder(limits.clone()),
+        };
+        ingest = ingest.child(stomp_subscriber(subscription, ports));
+    }
+    if feed == Feed::Demo {
+        ingest = ingest.child(demo::child(&configuration.demo, limits.clone(), Arc::clone(&publisher)));
+    }
+    let services = Services {
+        limits,
+        publisher,
+        page_limit: configuration.event_log.search_page_limit,
+        log,
+        dead_letters,
+        buried,
+        sessions: sessions.clone(),
+        live,
+        ingest: IngestCounters::default(),
+        lifecycle: lifecycle.clone(),
+    };
+    let (max_restarts, period) = ROOT_INTENSITY;
+    let root = SupervisorSpec::new("root")
+        .intensity(max_restarts, period)
+        .supervisor(group("storage").child(log_writer).child(dead_letter))
+        .supervisor(group("live").child(broadcaster).nursery(&nursery))
+        .supervisor(ingest)
+        .child(listener::child(socket, services, configuration));
+    Ok(Plan { root, sessions })
+}
+
+/// A supervisor whose children fail alone.
+fn group(id: &str) -> SupervisorSpec {
+    let (max_restarts, period) = GROUP_INTENSITY;
+    SupervisorSpec::new(id).intensity(max_restarts, period)
+}
+
+/// One subscription. It finishes its batch and takes its leave of the broker when it is stopped.
+fn stomp_subscriber(
+    subscription: &freshet_stomp_subscriber::Config,
+    ports: Ports,
+) -> ChildSpec<StompSubscriber> {
+    let name = subscription.name.clone();
+    let subscription = Arc::new(subscription.clone());
+    ChildSpec::new(name, STOMP_SUBSCRIBER_CLASS, move |link| {
+        StompSubscriber::new(Arc::clone(&subscription), ports.clone(), link)
+    })
+    .backoff(Backoff { min: Duration::from_millis(500), max: Duration::from_secs(30) })
+    .shutdown_within(Duration::from_secs(10))
+}
+
+/// Reads a message of a STOMP broker as an event, or says why it is none. CloudEvents has no binding for STOMP; a bridge
+/// from Kafka or JMS keeps the header names of those, `ce_…`.
+fn stomp_decoder(limits: Limits) -> Arc<freshet_stomp_subscriber::Decode> {
+    Arc::new(move |headers: &[(String, String)], body: &Bytes| {
+        let texts = headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let content_type = texts.clone().find(|(name, _)| *name == "content-type").map(|(_, value)| value);
+        decode_message(Binding::KAFKA, content_type, texts, body, &limits)
+            .map_err(|rejection| Refusal { code: rejection.code.as_str().to_owned(), reason: rejection.to_string() })
+    })
+}
