@@ -90,7 +90,7 @@ fn letters_outlive_the_daemon() {
 
         let house = House::build(house.directory, Placement::OwnThread);
         assert_eq!(house.bodies().await, ["1", "2"]);
-        assert_eq!(house.state(), NodeState::Running);
+        assert_eq!(house.outage(), None);
         house.tree.shutdown().await;
     });
 }

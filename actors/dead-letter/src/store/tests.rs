@@ -62,6 +62,18 @@ fn a_letter_comes_back_byte_for_byte_after_the_file_was_closed() {
 }
 
 #[test]
+fn letters_are_in_the_file_before_the_answer() {
+    let (_directory, path) = file();
+    let mut store = Store::open(&path, Config::default()).unwrap();
+    store.bury(&[letter("a", b"1"), letter("a", b"2")], 1).unwrap();
+    // What a killed process leaves behind: the file and its log, never closed.
+    let (_other_directory, left_behind) = file();
+    std::fs::copy(&path, &left_behind).unwrap();
+    std::fs::copy(path.with_extension("db-wal"), left_behind.with_extension("db-wal")).unwrap();
+    assert_eq!(bodies(&Store::open(&left_behind, Config::default()).unwrap()), [b"1", b"2"]);
+}
+
+#[test]
 fn pages_follow_each_other_and_codes_are_counted() {
     let (_directory, path) = file();
     let mut store = Store::open(&path, Config::default()).unwrap();
