@@ -18,6 +18,9 @@ pub(crate) async fn run(hub: Rc<Hub>) {
     let _guard = CloseWithHub(Rc::clone(&hub));
     let mut newest = hub.shared.live.watch();
     let mut draining = hub.shared.draining.subscribe();
+    // What happened between the hub's making and this first poll counts as new.
+    newest.mark_changed();
+    draining.mark_changed();
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks.tick().await;
@@ -118,14 +121,5 @@ impl Drop for CloseWithHub {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sessions_close_evenly_and_all() {
-        let window = Duration::from_secs(10);
-        let left = |secs| left_open(1000, Duration::from_secs(secs), window);
-        assert_eq!([left(0), left(1), left(5), left(9), left(10), left(11)], [1000, 900, 500, 100, 0, 0]);
-        assert_eq!(left_open(5, Duration::ZERO, Duration::ZERO), 0);
-    }
-}
+#[path = "hub_task_tests.rs"]
+mod tests;

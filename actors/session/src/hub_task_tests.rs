@@ -1,0 +1,155 @@
+//! Heartbeats, drain and the end of a hub, on a simulated clock.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll};
+
+use freshet_broadcaster::{Backlog, Batch, Live};
+use freshet_feed::port::Logged;
+use freshet_feed::{EventFilter, Position};
+use freshet_kernel::Nursery;
+use futures_util::FutureExt;
+use futures_util::task::noop_waker;
+
+use super::*;
+use crate::config::Config;
+use crate::memory_log::{EPOCH, MemoryLog, event};
+use crate::sessions::Sessions;
+use crate::slot::State;
+
+fn at(offset: u64) -> Position {
+    Position { epoch: EPOCH, offset }
+}
+
+fn hub() -> Rc<Hub> {
+    let config = freshet_broadcaster::Config::default();
+    let live = Live::new(&config);
+    live.advance(at(7));
+    let backlog = Arc::new(Backlog::new(&config, Arc::clone(&live), MemoryLog::new()));
+    let sessions = Sessions::new(Config::default(), live, backlog, Nursery::new("test", 1));
+    Hub::new(sessions.shared, at(7))
+}
+
+fn clients(hub: &Hub, count: usize) -> Vec<Rc<Slot>> {
+    (0..count).map(|_| hub.register(EventFilter::default(), State::Live)).collect()
+}
+
+fn taken(slot: &Slot) -> String {
+    let mut text = String::new();
+    while let Poll::Ready(Some(bytes)) = slot.poll_take(&mut Context::from_waker(&noop_waker())) {
+        text.push_str(std::str::from_utf8(&bytes).unwrap());
+    }
+    text
+}
+
+/// Lets the hub's task see each step of the clock.
+async fn pass(time: Duration) {
+    let until = Instant::now() + time;
+    while Instant::now() < until {
+        tokio::time::advance(DRAIN_STEP.min(until - Instant::now())).await;
+        for _ in 0..3 {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+async fn while_running(hub: &Rc<Hub>, script: impl Future<Output = ()>) {
+    tokio::select! {
+        () = run(Rc::clone(hub)) => panic!("the hub's task ended"),
+        () = script => {}
+    }
+}
+
+#[test]
+fn sessions_close_evenly_and_all() {
+    let window = Duration::from_secs(10);
+    let left = |secs| left_open(1000, Duration::from_secs(secs), window);
+    assert_eq!([left(0), left(1), left(5), left(9), left(10), left(11)], [1000, 900, 500, 100, 0, 0]);
+    assert_eq!(left_open(5, Duration::ZERO, Duration::ZERO), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn quiet_clients_get_heartbeats_spread_over_a_fifth_of_their_time() {
+    let hub = hub();
+    let slots = clients(&hub, 200);
+    while_running(&hub, async {
+        pass(Duration::from_millis(21_500)).await;
+        assert!(slots.iter().all(|slot| taken(slot).is_empty()), "none before 23 s");
+        pass(Duration::from_secs(3)).await;
+        let early = slots.iter().filter(|slot| !slot.has_nothing_queued()).count();
+        assert!((1..200).contains(&early), "{early} of 200 by 24.5 s");
+        pass(Duration::from_secs(4)).await;
+        for slot in &slots {
+            assert_eq!(taken(slot), ":\nid: 0000000000c0ffee-7\n\n");
+        }
+        assert_eq!(hub.shared.counters.heartbeats.load(Relaxed), 200);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_hears_events_needs_no_heartbeat_and_who_catches_up_learns_no_position() {
+    let hub = hub();
+    let hears = hub.register(EventFilter::default(), State::Live);
+    let catches_up = hub.register(EventFilter::default(), State::CatchingUp);
+    while_running(&hub, async {
+        pass(Duration::from_secs(20)).await;
+        let logged = vec![Logged { offset: 8, event: event(8) }];
+        hub.shared.live.announce(Batch::render(EPOCH, logged).unwrap(), at(8));
+        pass(Duration::from_secs(8)).await;
+        assert_eq!(taken(&hears), "id: e8\nevent: iceberg-mutation\ndata: {\"eventId\":\"e8\"}\n\n");
+        assert_eq!(taken(&catches_up), ":\n\n");
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_closes_evenly() {
+    let hub = hub();
+    let slots = clients(&hub, 100);
+    let open = || slots.iter().filter(|slot| slot.is_open()).count();
+    while_running(&hub, async {
+        pass(Duration::from_millis(10)).await;
+        hub.shared.draining.send_replace(Some(Duration::from_secs(10)));
+        pass(Duration::from_secs(1)).await;
+        assert!((88..=92).contains(&open()), "{} open after a tenth", open());
+        pass(Duration::from_secs(4)).await;
+        assert!((48..=52).contains(&open()), "{} open at half time", open());
+        pass(Duration::from_secs(6)).await;
+        assert_eq!(open(), 0);
+        assert_eq!(hub.shared.counters.closed(CloseCode::ShuttingDown), 100);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_a_hub_ends_its_clients_are_told_to_come_back() {
+    let hub = hub();
+    let slots = clients(&hub, 2);
+    let mut task = Box::pin(run(Rc::clone(&hub)));
+    assert!(task.as_mut().now_or_never().is_none());
+    drop(task);
+    for slot in &slots {
+        assert!(taken(slot).contains("\"reason\":\"internal_error\",\"reconnect\":true"));
+        assert_eq!(slot.state(), State::Closed);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unregistered_client_gets_nothing_and_the_others_everything() {
+    let hub = hub();
+    let slots = clients(&hub, 3);
+    hub.unregister(&slots[0]);
+    hub.unregister(&slots[0]);
+    while_running(&hub, async {
+        let logged = vec![Logged { offset: 8, event: event(8) }];
+        hub.shared.live.announce(Batch::render(EPOCH, logged).unwrap(), at(8));
+        pass(Duration::from_secs(1)).await;
+        let heard: Vec<bool> = slots.iter().map(|slot| !taken(slot).is_empty()).collect();
+        assert_eq!(heard, [false, true, true]);
+    })
+    .await;
+    hub.unregister(&slots[2]);
+    hub.unregister(&slots[1]);
+    assert!(hub.slots().is_empty());
+}
