@@ -57,6 +57,8 @@ pub struct Configuration {
     pub event: freshet_feed::limits::Limits,
     /// The embedded event log: how long events are kept, and how much one search may cost.
     pub event_log: freshet_event_log::Config,
+    /// What could not be processed: how much of it is kept.
+    pub dead_letters: freshet_dead_letter::Config,
     /// How events are gathered, rendered and kept for live delivery.
     pub broadcaster: freshet_broadcaster::Config,
     /// The streams of clients: how many there may be, and what becomes of slow ones.
@@ -75,6 +77,7 @@ impl Default for Configuration {
             log: LogConfig::default(),
             event: freshet_feed::limits::Limits::default(),
             event_log: freshet_event_log::Config::default(),
+            dead_letters: freshet_dead_letter::Config::default(),
             broadcaster: freshet_broadcaster::Config::default(),
             sessions: freshet_session::Config::default(),
             stomp: Vec::new(),
@@ -105,10 +108,18 @@ impl Configuration {
         section(&["log"], self.log.problems());
         section(&["event"], self.event.problems());
         section(&["event_log"], self.event_log.problems());
+        section(&["dead_letters"], self.dead_letters.problems());
         section(&["sessions"], self.sessions.problems());
         section(&["broadcaster"], self.broadcaster.problems());
         for (index, subscription) in self.stomp.iter().enumerate() {
-            section(&["stomp", &index.to_string()], subscription.problems());
+            let index = index.to_string();
+            section(&["stomp", &index], subscription.problems());
+            // A larger event would be cut before the event's own limit could judge it.
+            if subscription.max_frame_bytes <= self.event.max_event_bytes {
+                let largest = self.event.max_event_bytes;
+                let message = format!("no event of max_event_bytes = {largest} in [event] fits in; raise it");
+                section(&["stomp", &index], vec![(vec!["max_frame_bytes".to_owned()], message)]);
+            }
         }
         section(&["stomp"], stomp::clashes(&self.stomp));
         if self.data_directory.as_os_str().is_empty() {
