@@ -24,7 +24,7 @@ fn main() {
     println!("| body | batch | floor, events/s | log, events/s | floor ÷ log |");
     println!("|---:|---:|---:|---:|---:|");
     for body_bytes in [300, 600] {
-        for (batch, count) in [(1, 2_000), (100, 40_000), (1000, 100_000)] {
+        for (batch, count) in [(1, 500), (100, 20_000), (1000, 100_000)] {
             let (mut floors, mut logs) = (Vec::new(), Vec::new());
             for _ in 0..ROUNDS {
                 let events = events(count, body_bytes);
