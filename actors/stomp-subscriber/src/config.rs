@@ -46,7 +46,7 @@ pub struct Config {
     #[schemars(range(min = 0, max = 86_400_000))]
     pub heart_beat_send_millis: u64,
     /// How often the broker should send something, in milliseconds; 0 asks for nothing, and then only the
-    /// operating system notices a connection that is dead at its other end. After one and a half times the agreed
+    /// operating system notices a connection that is dead at its other end. After two and a half times the agreed
     /// interval without a byte the connection is opened anew.
     #[schemars(range(min = 0, max = 86_400_000))]
     pub heart_beat_receive_millis: u64,

@@ -188,7 +188,7 @@ impl<'a> Session<'a> {
             return Err(Failure::new(FailureClass::HandshakeTimedOut, reason));
         }
         if passed(self.heart_beat.silence_ends()) {
-            let reason = "nothing came for one and a half times the agreed heart-beat";
+            let reason = "nothing came for two and a half times the agreed heart-beat";
             return Err(Failure::new(FailureClass::HeartBeatMissed, reason));
         }
         Ok(if passed(self.heart_beat.beat_due()) { Due::Beat } else { Due::Nothing })

@@ -17,6 +17,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use crate::config::{Config, split_broker};
 use crate::failure::{Failure, FailureClass};
+use crate::heartbeat::SILENCE_INTERVALS;
 
 /// How long sent bytes may stay without the other side's confirmation before the operating system gives up, at
 /// least. A broker that is merely busy confirms within it.
@@ -93,7 +94,7 @@ fn prepare(stream: &TcpStream, config: &Config) -> io::Result<()> {
     socket.set_tcp_keepalive(&keep_alive)?;
     #[cfg(target_os = "linux")]
     {
-        let silence = Duration::from_millis(config.heart_beat_receive_millis) * 3 / 2;
+        let silence = Duration::from_millis(config.heart_beat_receive_millis).mul_f32(SILENCE_INTERVALS);
         socket.set_tcp_user_timeout(Some(silence.max(MIN_USER_TIMEOUT)))?;
     }
     #[cfg(not(target_os = "linux"))]

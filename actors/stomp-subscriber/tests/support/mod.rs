@@ -1,7 +1,6 @@
 //! Ports that remember what they got, a decoder, and a recorder of health: what every test of this room needs.
 #![allow(dead_code, clippy::unwrap_used, reason = "each test binary uses its own part")]
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -161,11 +160,11 @@ pub fn decode(_: &[(String, String)], body: &Bytes) -> Result<Event, Refusal> {
 }
 
 /// Remembers each code that was declared; `healthy` is one of them.
-pub struct Recorder(RefCell<Vec<&'static str>>, watch::Sender<&'static str>);
+pub struct Recorder(watch::Sender<Vec<&'static str>>);
 
 impl Recorder {
     pub fn new() -> std::rc::Rc<Self> {
-        std::rc::Rc::new(Self(RefCell::default(), watch::Sender::new("")))
+        std::rc::Rc::new(Self(watch::Sender::default()))
     }
 
     pub fn codes(&self) -> Vec<&'static str> {
@@ -174,18 +173,21 @@ impl Recorder {
 
     /// Waits until this is the latest code.
     pub async fn reached(&self, code: &str) {
-        self.1.subscribe().wait_for(|&latest| latest == code).await.unwrap();
+        self.0.subscribe().wait_for(|codes| codes.last() == Some(&code)).await.unwrap();
+    }
+
+    /// Waits until so many codes were declared.
+    pub async fn declared(&self, codes: usize) {
+        self.0.subscribe().wait_for(|declared| declared.len() >= codes).await.unwrap();
     }
 }
 
 impl Health for Recorder {
     fn degraded(&self, code: &'static str, _: String) {
-        self.0.borrow_mut().push(code);
-        self.1.send_replace(code);
+        self.0.send_modify(|codes| codes.push(code));
     }
 
     fn healthy(&self) {
-        self.0.borrow_mut().push("healthy");
-        self.1.send_replace("healthy");
+        self.0.send_modify(|codes| codes.push("healthy"));
     }
 }
