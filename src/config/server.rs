@@ -31,6 +31,10 @@ pub struct ServerConfig {
     /// balancer, so that the balancer is the one that closes.
     #[schemars(range(min = 1, max = 3600))]
     pub keep_alive_secs: u64,
+    /// Whether `/readyz` is red while a part lives through an outage, such as a broker that is away. When every
+    /// instance listens to the same broker, all of them turn red together: set it to false where the load balancer
+    /// would then send nobody anywhere. The reasons are listed either way.
+    pub unready_when_degraded: bool,
     /// The seconds between the signal to stop and the first closed stream. Readiness is red from the signal on,
     /// so this is the time that load balancers have to look away. Then come `drain_window_secs` of
     /// `[sessions]`.
@@ -51,6 +55,7 @@ impl Default for ServerConfig {
             max_connections_per_worker: 25_000,
             request_head_timeout_secs: 10,
             keep_alive_secs: 75,
+            unready_when_degraded: true,
             drain_delay_secs: 0,
             shutdown_timeout_secs: 10,
         }

@@ -212,3 +212,70 @@ fn integer(schema: &Value) -> Shape {
         maximum: bound("maximum").map_or(of_type.1, |maximum| maximum.min(of_type.1)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use schemars::schema_for;
+
+    use super::*;
+    use crate::config::Configuration;
+
+    fn unknown(shape: &Shape, path: &str, found: &mut Vec<String>) {
+        match shape {
+            Shape::Table(fields) => {
+                for field in fields {
+                    unknown(&field.shape, &format!("{path}.{}", field.name), found);
+                }
+            }
+            Shape::Map(item) | Shape::List(item) => unknown(item, path, found),
+            Shape::Unknown(schema) => found.push(format!("{path}: {schema}")),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn every_part_of_the_configuration_is_understood() {
+        let shape = Shape::of(&schema_for!(Configuration));
+        let mut found = Vec::new();
+        unknown(&shape, "", &mut found);
+        assert_eq!(found, Vec::<String>::new());
+        assert_eq!(shape.at(&["stomp", "0", "passcode"]), Some(&Shape::Secret));
+        assert_eq!(shape.at(&["server", "listen"]), Some(&Shape::Text(TextKind::SocketAddress)));
+        assert_eq!(shape.at(&["server", "listen", "port"]), None);
+    }
+
+    #[test]
+    fn optional_values_maps_and_plain_enums_have_the_shape_of_what_they_hold() {
+        #[derive(schemars::JsonSchema)]
+        #[expect(dead_code, reason = "only its schema is looked at")]
+        struct Example {
+            required: u8,
+            optional: Option<i32>,
+            tuned: Option<Tuned>,
+            labels: std::collections::BTreeMap<String, bool>,
+            plain: Option<Plain>,
+        }
+        #[derive(schemars::JsonSchema)]
+        #[expect(dead_code, reason = "only its schema is looked at")]
+        struct Tuned {
+            ratio: f64,
+        }
+        #[derive(schemars::JsonSchema)]
+        #[expect(dead_code, reason = "only its schema is looked at")]
+        enum Plain {
+            One,
+            Two,
+        }
+        let shape = Shape::of(&schema_for!(Example));
+        let Shape::Table(fields) = &shape else { panic!("no table") };
+        let required: Vec<&str> =
+            fields.iter().filter(|field| field.required).map(|field| field.name.as_str()).collect();
+        assert_eq!(required, ["labels", "required"]);
+        assert_eq!(shape.at(&["required"]), Some(&Shape::Integer { minimum: 0, maximum: 255 }));
+        let optional = Shape::Integer { minimum: i64::from(i32::MIN), maximum: i64::from(i32::MAX) };
+        assert_eq!(shape.at(&["optional"]), Some(&optional));
+        assert_eq!(shape.at(&["tuned", "ratio"]), Some(&Shape::Number));
+        assert_eq!(shape.at(&["labels", "any"]), Some(&Shape::Boolean));
+        assert!(matches!(shape.at(&["plain"]), Some(Shape::Word(words)) if words.len() == 2));
+    }
+}
