@@ -259,7 +259,6 @@ fn no_way_of_printing_shows_a_secret() {
             assert!(!printed.contains(CANARY), "{text}\n{printed}");
         }
     }
-}");
 }
 
 #[test]
