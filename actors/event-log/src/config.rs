@@ -23,7 +23,7 @@ pub struct Config {
     #[schemars(range(min = 1, max = 1_000_000_000))]
     pub retention_events: u64,
     /// How many bytes of event bodies are held at most; the oldest events go first. The files on disk take
-    /// about three times as much, since the log can be searched. They do not shrink: freed room is used again.
+    /// two to three times as much, since the log can be searched. They do not shrink: freed room is used again.
     #[schemars(range(min = 1))]
     pub retention_bytes: u64,
     /// How many searches and reads run at once; further ones wait.
