@@ -10,7 +10,7 @@ use actix::fut::ActorFuture;
 use actix::{Actor, AsyncContext, Context, Handler, Message, ResponseFuture};
 use freshet_feed::port::{Bounds, EventLog, Logged, Outcome, StoreError};
 use freshet_feed::{Event, Position};
-use freshet_kernel::{Child, ChildSpec, Link, Restart};
+use freshet_kernel::{Backoff, Child, ChildSpec, Link, Restart};
 use futures_util::future::BoxFuture;
 use serde_json::json;
 use tokio::sync::oneshot;
@@ -61,7 +61,10 @@ impl Broadcaster {
     #[must_use]
     pub fn spec(config: Config, log: Arc<dyn EventLog>, live: Arc<Live>) -> ChildSpec<Self> {
         let factory = move |link| Self::new(config.clone(), Arc::clone(&log), Arc::clone(&live), link);
-        ChildSpec::new("broadcaster", "broadcaster", factory).restart(Restart::Permanent).mailbox(MAILBOX)
+        ChildSpec::new("broadcaster", "Broadcaster", factory)
+            .restart(Restart::Permanent)
+            .backoff(Backoff::NONE)
+            .mailbox(MAILBOX)
     }
 
     fn new(config: Config, log: Arc<dyn EventLog>, live: Arc<Live>, link: Link<Self>) -> Self {

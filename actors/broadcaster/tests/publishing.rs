@@ -1,5 +1,7 @@
 //! What sources and worker threads can rely on.
 
+#![allow(clippy::unwrap_used, reason = "the support of tests fails as tests do")]
+
 #[path = "support/memory_log.rs"]
 mod memory_log;
 

@@ -132,7 +132,11 @@ impl Slot {
     /// For the body: the next bytes to write; nothing once the session is over.
     pub(crate) fn poll_take(&self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
         if let Some(bytes) = self.outbox.borrow_mut().take() {
-            wake(&self.actor);
+            // Only a client that catches up has an actor that waits for room; waking the others would cost as much as
+            // the delivery does.
+            if self.state.get() == State::CatchingUp {
+                wake(&self.actor);
+            }
             return Poll::Ready(Some(bytes));
         }
         if !self.is_open() {

@@ -1,6 +1,7 @@
 //! What a dashboard sees.
 
 #![allow(dead_code, reason = "each test uses its part of the support")]
+#![allow(clippy::unwrap_used, reason = "the support of tests fails as tests do")]
 
 #[path = "support/daemon.rs"]
 mod daemon;

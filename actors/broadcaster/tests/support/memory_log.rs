@@ -1,5 +1,5 @@
 //! A correct log in memory, for tests: deduplicates by event id, drops the oldest on demand, fails on demand.
-#![allow(dead_code, reason = "each test uses its part of it")]
+#![allow(dead_code, clippy::unwrap_used, reason = "each test uses its part, and it fails as tests do")]
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard};
