@@ -105,6 +105,7 @@ pub fn build(
         sessions: sessions.clone(),
         live,
         ingest: IngestCounters::default(),
+        unready_when_degraded: configuration.server.unready_when_degraded,
         lifecycle: lifecycle.clone(),
     };
     let (max_restarts, period) = ROOT_INTENSITY;

@@ -16,7 +16,7 @@ const KILLS: usize = 5;
 async fn five_kills_in_ten_thousand_events_lose_nothing_and_repeat_nothing() {
     let broker = Service::activemq();
     let home = Home::new(&format!(
-        "[[stomp]]\nname = \"lake\"\nbrokers = [\"127.0.0.1:{}\"]\nflavour = \"active_mq_classic\"\n\
+        "[[stomp]]\nname = \"lake\"\nbrokers = [\"127.0.0.1:{}\"]\nflavour = \"activemq_classic\"\n\
          login = \"admin\"\npasscode = \"admin\"\nclient_id = \"freshet-crash\"\n",
         broker.port
     ));

@@ -33,7 +33,7 @@ fn real_commits() -> Vec<String> {
 /// The configuration of a daemon that listens to one real broker.
 fn configuration(port: u16) -> String {
     format!(
-        "[[stomp]]\nname = \"lake\"\nbrokers = [\"127.0.0.1:{port}\"]\nflavour = \"active_mq_classic\"\n\
+        "[[stomp]]\nname = \"lake\"\nbrokers = [\"127.0.0.1:{port}\"]\nflavour = \"activemq_classic\"\n\
          login = \"admin\"\npasscode = \"admin\"\nclient_id = \"freshet-story\"\n"
     )
 }

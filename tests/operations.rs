@@ -78,7 +78,7 @@ async fn every_metric_is_documented_and_every_documented_metric_is_there() {
 
 #[tokio::test]
 async fn sigterm_closes_sessions_gently_and_keeps_everything() {
-    let (home, daemon) = Home::new("[sessions]\ndrain_window_millis = 500\n").start_kept();
+    let (home, daemon) = Home::new("[sessions]\ndrain_window_secs = 1\n").start_kept();
     let mut dashboard = Client::connect(&format!("{}/events", daemon.url), None).await;
     let (event_id, body) = support::event(1);
     daemon.post("application/json", body).await;
@@ -100,7 +100,7 @@ async fn sigterm_closes_sessions_gently_and_keeps_everything() {
 
 #[tokio::test]
 async fn a_second_signal_ends_it_at_once() {
-    let (_home, mut daemon) = Home::new("[sessions]\ndrain_window_millis = 600000\n").start_kept();
+    let (_home, mut daemon) = Home::new("[sessions]\ndrain_window_secs = 600\n").start_kept();
     let _dashboard = Client::connect(&format!("{}/events", daemon.url), None).await;
     daemon.signal(Signal::SIGTERM);
     support::eventually("it drains", || async { (daemon.get("/readyz").await.0 == 503).then_some(()) }).await;

@@ -17,22 +17,26 @@ pub async fn livez() -> HttpResponse {
     HttpResponse::Ok().insert_header((CACHE_CONTROL, "no-store")).json(json!({"status": "alive"}))
 }
 
-/// `GET /readyz`: 200 when every part is well, 503 with the reasons otherwise.
+/// `GET /readyz`: 200 when every part is well, 503 with the reasons otherwise. By configuration an outage that the
+/// rest of the instance serves through leaves it at 200, with the reasons too.
 pub async fn readyz(services: web::Data<Services>) -> HttpResponse {
     let Some(tree) = services.lifecycle.snapshot() else {
         return not_ready(&[readiness::Reason {
             actor: "root".to_owned(),
             code: "starting".to_owned(),
             reason: "the tree is being built".to_owned(),
+            outage: false,
         }]);
     };
     let reasons = readiness::reasons(&tree, services.lifecycle.draining());
-    match reasons.is_empty() {
-        true => HttpResponse::Ok()
-            .insert_header((CACHE_CONTROL, "no-store"))
-            .json(json!({"status": "ready", "reasons": []})),
-        false => not_ready(&reasons),
+    let unready = |reason: &readiness::Reason| services.unready_when_degraded || !reason.outage;
+    if reasons.iter().any(unready) {
+        return not_ready(&reasons);
     }
+    let status = if reasons.is_empty() { "ready" } else { "degraded" };
+    HttpResponse::Ok()
+        .insert_header((CACHE_CONTROL, "no-store"))
+        .json(json!({"status": status, "reasons": reasons}))
 }
 
 fn not_ready(reasons: &[readiness::Reason]) -> HttpResponse {

@@ -46,6 +46,8 @@ pub struct Services {
     pub live: Arc<freshet_broadcaster::Live>,
     /// What ingest counts.
     pub ingest: IngestCounters,
+    /// Whether an outage makes the instance unready.
+    pub unready_when_degraded: bool,
     /// The daemon's own life.
     pub lifecycle: Lifecycle,
 }
