@@ -79,9 +79,9 @@ impl Incarnation {
         }
     }
 
+    /// Takes effect at the next poll; the caller wakes the run if that is to be soon.
     pub(crate) fn request_observation(&self) {
         self.observe.store(true, SeqCst);
-        self.wake();
     }
 
     pub(crate) fn take_observation_request(&self) -> bool {

@@ -200,6 +200,7 @@ impl Node {
         match &status.current {
             Some(incarnation) => {
                 incarnation.request_observation();
+                incarnation.wake();
                 true
             }
             None => false,

@@ -241,3 +241,21 @@ impl<A: Actor<Context = Context<A>>, F> Drop for TemporaryActor<A, F> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Session;
+
+    impl Actor for Session {
+        type Context = Context<Self>;
+    }
+
+    #[test]
+    fn what_the_nursery_adds_to_an_actors_memory_is_small() {
+        let whole = size_of::<TemporaryActor<Session, fn() -> Session>>() + size_of::<OwnedNotified>();
+        let own = whole - size_of::<ContextFut<Session, Context<Session>>>();
+        assert!(own <= 256, "{own} bytes for each temporary actor beyond actix's context");
+    }
+}

@@ -399,6 +399,11 @@ impl SupervisorRun {
                 supervised.close();
                 State::Finished
             }
+            // It had done its work just before it was asked to stop.
+            Restart::Transient if reason == ExitReason::Normal => {
+                supervised.close();
+                State::Finished
+            }
             Restart::Transient | Restart::Permanent => {
                 node.set_phase(Phase::Starting);
                 State::Idle

@@ -40,7 +40,10 @@ pub fn start(root: SupervisorSpec) -> Tree {
     let Launched { up, exit, stop } = supervisor.launch(false);
     task::spawn("kernel-root", {
         let node = Arc::clone(&node);
+        // Without a sender the supervisor would stop, and the tree lives on when its handles are gone.
+        let keep_going = stop.clone();
         async move {
+            let _keep_going = keep_going;
             let mut exit = exit;
             let reason = tokio::select! {
                 biased;

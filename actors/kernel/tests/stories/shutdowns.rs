@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use freshet_kernel::{ExitReason, NodeState, Nursery, SupervisorSpec, start, stats};
+use freshet_kernel::{Backoff, ExitReason, NodeState, Nursery, SendError, SupervisorSpec, start, stats};
 use tokio::time::Instant;
 
 use crate::stage::*;
@@ -120,5 +120,18 @@ fn the_nursery_of_a_supervisor_is_emptied_first() {
         assert_eq!(lines[..3], ["guest stopping"; 3]);
         assert_eq!(lines[3], "guest refuses");
         assert_eq!(lines.last().unwrap(), "hub stopped");
+    });
+}
+
+#[test]
+fn a_tree_goes_on_when_its_handle_is_dropped() {
+    play(async {
+        let diary = Diary::default();
+        let child = Player::spec("clerk", "shutdowns-handle", &diary, Nature::QUIET).backoff(Backoff::NONE);
+        let clerk = child.address();
+        drop(start(SupervisorSpec::new("root").child(child)));
+        pass(seconds(60)).await;
+        assert_eq!(clerk.send(Break).await, Err(SendError::Restarting));
+        assert_eq!(clerk.send(Add(2)).await, Ok(2));
     });
 }
