@@ -60,7 +60,7 @@ pub mod socket;
 
 #[cfg(test)]
 #[path = "../../broadcaster/tests/support/memory_log.rs"]
-#[allow(dead_code, missing_docs, unreachable_pub)]
+#[allow(missing_docs, unreachable_pub)]
 mod memory_log;
 
 pub use close_code::CloseCode;
