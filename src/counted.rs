@@ -9,10 +9,17 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 /// How many letters were buried, by code. Codes are those of the rooms, so they are few.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct BuriedCounts(Arc<Mutex<BTreeMap<String, u64>>>);
 
 impl BuriedCounts {
+    /// Counts that begin at 0 for codes that are known beforehand, so that a first letter shows as a rise.
+    #[must_use]
+    pub fn beginning_with(codes: impl IntoIterator<Item = &'static str>) -> Self {
+        let zeros = codes.into_iter().map(|code| (code.to_owned(), 0)).collect();
+        Self(Arc::new(Mutex::new(zeros)))
+    }
+
     /// The counts since the start of the process.
     #[must_use]
     pub fn read(&self) -> BTreeMap<String, u64> {

@@ -119,6 +119,7 @@ async fn stop(
     signals: &mut Signals,
 ) -> ExitCode {
     lifecycle.drain();
+    sessions.refuse_new();
     let gently = async {
         tokio::time::sleep(Duration::from_secs(configuration.server.drain_delay_secs)).await;
         sessions.drain().await;

@@ -13,7 +13,7 @@ use freshet_dead_letter::{self as dead_letter, DeadLetters};
 use freshet_event_log::DirectoryLock;
 use freshet_feed::cloud_events::Binding;
 use freshet_feed::ingest::decode_message;
-use freshet_feed::Limits;
+use freshet_feed::{Limits, RejectionCode};
 use freshet_feed::port::{DeadLetterStore, EventLog, Publisher};
 use freshet_kernel::{Backoff, ChildSpec, Nursery, SupervisorSpec};
 use freshet_session::Sessions;
@@ -71,7 +71,7 @@ pub fn build(
     let dead_letter_file = lock.directory().join(DEAD_LETTER_FILE);
     let dead_letter = dead_letter::child("dead-letters", dead_letter_file, configuration.dead_letters.clone());
     let dead_letters = DeadLetters::new(dead_letter.address());
-    let buried = BuriedCounts::default();
+    let buried = BuriedCounts::beginning_with(RejectionCode::ALL.iter().map(|code| code.as_str()));
     let counted: Arc<dyn DeadLetterStore> =
         Arc::new(CountedDeadLetters { store: Arc::new(dead_letters.clone()), counts: buried.clone() });
     let live = Live::new(&configuration.broadcaster);

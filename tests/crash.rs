@@ -38,7 +38,6 @@ async fn five_kills_in_ten_thousand_events_lose_nothing_and_repeat_nothing() {
     };
     let receiving = async {
         let mut seen = HashMap::new();
-        let mut last_event_id = None::<String>;
         let mut kills = 0;
         let mut client = Client::connect(&format!("{}/events", daemon.url), None).await;
         while seen.len() < EVENTS {
@@ -50,12 +49,11 @@ async fn five_kills_in_ten_thousand_events_lose_nothing_and_repeat_nothing() {
                 continue;
             }
             *seen.entry(message.last_event_id.clone()).or_insert(0) += 1;
-            last_event_id = Some(message.last_event_id);
             if kills < KILLS && seen.len() >= (kills + 1) * EVENTS / (KILLS + 1) {
                 kills += 1;
                 daemon.kill();
                 daemon = home.start();
-                client = Client::connect(&format!("{}/events", daemon.url), last_event_id.as_deref()).await;
+                client = Client::connect(&format!("{}/events", daemon.url), Some(&message.last_event_id)).await;
             }
         }
         assert_eq!(kills, KILLS);

@@ -56,7 +56,8 @@ async fn every_way_of_asking_finds_what_it_should() {
         ("from=2026-03-02T00:00:00Z&to=2026-03-04T00:00:00Z", vec![2, 1]),
         ("q=backfill", vec![3]),
         ("q=lost%20Tues", vec![3]),
-        ("q=%22)%20OR%20*", vec![]),
+        ("q=%22)%20*", vec![4, 3, 2, 1, 0]),
+        ("q=%22%20OR%20nothing", vec![]),
         ("q=refunds&operation=append", vec![2]),
     ] {
         assert_eq!(found(&daemon, query).await, expected, "{query}");

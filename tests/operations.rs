@@ -101,7 +101,10 @@ async fn sigterm_closes_sessions_gently_and_keeps_everything() {
 #[tokio::test]
 async fn a_second_signal_ends_it_at_once() {
     let (_home, mut daemon) = Home::new("[sessions]\ndrain_window_secs = 600\n").start_kept();
-    let _dashboard = Client::connect(&format!("{}/events", daemon.url), None).await;
+    let mut dashboards = Vec::new();
+    for _ in 0..3 {
+        dashboards.push(Client::connect(&format!("{}/events", daemon.url), None).await);
+    }
     daemon.signal(Signal::SIGTERM);
     support::eventually("it drains", || async { (daemon.get("/readyz").await.0 == 503).then_some(()) }).await;
     let refused = reqwest::get(format!("{}/events", daemon.url)).await.expect("it answers");
@@ -135,7 +138,7 @@ async fn a_corrupt_log_is_refused_and_left_as_it_is() {
     let log = std::fs::read_dir(home.data())
         .expect("the data directory")
         .map(|entry| entry.expect("an entry").path())
-        .find(|path| path.to_string_lossy().contains("event") && path.extension().is_some_and(|end| end != "lock"))
+        .find(|path| path.ends_with("event-log.sqlite"))
         .expect("the log's file");
     std::fs::write(&log, b"this is no database, it is a letter from a full disk").expect("it is overwritten");
     let refused = output(home.command().stdin(std::process::Stdio::null()));

@@ -9,7 +9,7 @@ use support::service::Service;
 use support::sse::Client;
 
 #[tokio::test]
-async fn events_pass_nginx_at_once_in_the_clear() {
+async fn events_pass_nginx_at_once_compressed_or_not() {
     let home = Home::new("");
     let daemon = home.start();
     let upstream = daemon.url.strip_prefix("http://").expect("an address");
@@ -18,8 +18,6 @@ async fn events_pass_nginx_at_once_in_the_clear() {
     for accepted in ["gzip, br", "identity"] {
         let headers = HashMap::from([("Accept-Encoding", accepted)]);
         let mut dashboard = Client::connect_with(&url, &headers).await;
-        let encoding = dashboard.headers.get("content-encoding");
-        assert_eq!(encoding, None, "a compressed stream would be held back");
         assert_eq!(dashboard.next().await.expect("the first byte comes at once").kind, "connected");
         for number in 0..3 {
             let (event_id, body) = support::event(accepted.len() * 10 + number);

@@ -27,14 +27,14 @@ impl Service {
 
     /// RabbitMQ with its STOMP plugin.
     pub fn rabbitmq() -> Self {
-        let ports = [free_port(), free_port(), free_port()].map(|port| port.to_string());
-        let more = [("AMQP_PORT", ports[0].as_str()), ("DIST_PORT", &ports[1]), ("EPMD_PORT", &ports[2])];
+        let ports = [free_port(), free_port()].map(|port| port.to_string());
+        let more = [("DIST_PORT", ports[0].as_str()), ("EPMD_PORT", &ports[1])];
         Self::start("rabbitmq.sh", "STOMP_PORT", &more)
     }
 
     /// nginx in front of an address, with its default buffering and with compression.
     pub fn nginx(upstream: &str) -> Self {
-        Self::start("nginx.sh", "LISTEN_PORT", &[("UPSTREAM", upstream)])
+        Self::start("nginx.sh", "PROXY_PORT", &[("UPSTREAM", upstream)])
     }
 
     fn start(script: &str, port_variable: &str, more: &[(&str, &str)]) -> Self {

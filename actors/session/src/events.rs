@@ -1,6 +1,7 @@
 //! `GET /events`: the one place of this room that answers HTTP.
 
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use actix_web::http::{Method, StatusCode, header};
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder, web};
@@ -14,6 +15,8 @@ use crate::sessions::Sessions;
 use crate::slot::State;
 
 const ALLOWED: &str = "GET, HEAD, OPTIONS";
+/// How long a client waits for the log to be read when the daemon starts.
+const LOG_READ_WITHIN: Duration = Duration::from_secs(5);
 
 /// Opens a stream of server-sent events.
 ///
@@ -26,7 +29,13 @@ const ALLOWED: &str = "GET, HEAD, OPTIONS";
 /// | 503 with `Retry-After` | `too_many_sessions`, `draining`, `store_unavailable` | not now |
 pub async fn events(request: HttpRequest, sessions: web::Data<Sessions>) -> HttpResponse {
     match *request.method() {
-        Method::GET => open(&request, &sessions),
+        Method::GET => {
+            // In its first moments the daemon has not read the log yet; clients that are early wait for it.
+            let mut position = sessions.shared.live.watch();
+            let _refused_when_in_vain =
+                tokio::time::timeout(LOG_READ_WITHIN, position.wait_for(Option::is_some)).await;
+            open(&request, &sessions)
+        }
         Method::HEAD => stream_headers().finish(),
         Method::OPTIONS => HttpResponse::NoContent().insert_header((header::ALLOW, ALLOWED)).finish(),
         _ => HttpResponse::MethodNotAllowed().insert_header((header::ALLOW, ALLOWED)).json(json!({
@@ -41,7 +50,7 @@ fn open(request: &HttpRequest, sessions: &Sessions) -> HttpResponse {
         Err(error) => return refuse(StatusCode::BAD_REQUEST, &error.to_string(), error.code()),
     };
     let shared = &sessions.shared;
-    if shared.is_draining() {
+    if shared.refuses_new() {
         return not_now(sessions, "the daemon is stopping", "draining");
     }
     let Some(hub) = sessions.hub() else {

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use freshet_broadcaster::{Backlog, Live};
@@ -41,6 +41,7 @@ pub(crate) struct Shared {
     /// The window of the drain, once it has begun.
     pub(crate) draining: watch::Sender<Option<Duration>>,
     ended: Notify,
+    refuses_new: AtomicBool,
 }
 
 impl Sessions {
@@ -59,6 +60,7 @@ impl Sessions {
                 counters: Counters::default(),
                 draining: watch::Sender::new(None),
                 ended: Notify::new(),
+                refuses_new: AtomicBool::new(false),
             }),
         }
     }
@@ -69,6 +71,11 @@ impl Sessions {
         &self.shared.counters
     }
 
+    /// Refuses new sessions from now on and leaves those that are open alone.
+    pub fn refuse_new(&self) {
+        self.shared.refuses_new.store(true, Relaxed);
+    }
+
     /// Refuses new sessions from now on, closes those that are open evenly over the configured window, and waits
     /// until their connections have ended, at most five seconds longer than the window. Returns how many had not
     /// ended by then.
@@ -76,6 +83,7 @@ impl Sessions {
     /// Cancel safe: the sessions are closed all the same.
     pub async fn drain(&self) -> usize {
         let window = Duration::from_secs(self.shared.config.drain_window_secs);
+        self.refuse_new();
         self.shared.draining.send_replace(Some(window));
         let all_ended = async {
             loop {
@@ -106,7 +114,11 @@ impl Sessions {
 }
 
 impl Shared {
-    pub(crate) fn is_draining(&self) -> bool {
+    pub(crate) fn refuses_new(&self) -> bool {
+        self.refuses_new.load(Relaxed)
+    }
+
+    fn is_draining(&self) -> bool {
         self.draining.borrow().is_some()
     }
 
