@@ -118,7 +118,7 @@ impl Shared {
         self.refuses_new.load(Relaxed)
     }
 
-    fn is_draining(&self) -> bool {
+    pub(crate) fn is_draining(&self) -> bool {
         self.draining.borrow().is_some()
     }
 
