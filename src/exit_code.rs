@@ -1,5 +1,5 @@
 //! The exit codes of the daemon, in one catalogue. The numbers are those of BSD's `sysexits.h`, which service managers
-//! know by name.
+//! know by name, and that of shells for a process that a signal interrupted.
 
 use std::process;
 

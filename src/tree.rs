@@ -53,6 +53,9 @@ pub enum BuildError {
     /// The event log.
     #[error("event log: {0}")]
     EventLog(#[from] freshet_event_log::OpenError),
+    /// The dead letters.
+    #[error("the dead letters in {DEAD_LETTER_FILE} cannot be used: {0}")]
+    DeadLetters(#[from] dead_letter::StoreFailure),
 }
 
 /// Opens the stores and builds the tree.
@@ -69,6 +72,8 @@ pub fn build(
     let limits = configuration.event.clone();
     let (log_writer, log) = freshet_event_log::open(&configuration.event_log, lock)?;
     let dead_letter_file = lock.directory().join(DEAD_LETTER_FILE);
+    // The room itself lives through an outage of its file; at the start a person is there who can put it right.
+    dead_letter::Store::open(&dead_letter_file, configuration.dead_letters.clone())?;
     let dead_letter = dead_letter::child("dead-letters", dead_letter_file, configuration.dead_letters.clone());
     let dead_letters = DeadLetters::new(dead_letter.address());
     let buried = BuriedCounts::beginning_with(RejectionCode::ALL.iter().map(|code| code.as_str()));

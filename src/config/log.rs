@@ -29,7 +29,7 @@ pub enum LogFormat {
 
 impl Default for LogConfig {
     fn default() -> Self {
-        Self { format: LogFormat::Auto, level: "info".into() }
+        Self { format: LogFormat::Auto, level: "info,actix_server=warn".into() }
     }
 }
 
