@@ -1,5 +1,5 @@
-//! A proxy between the room and a broker, whose first connection can fall silent without being closed: what a
-//! lost network, a sleeping machine or a forgetful firewall looks like.
+//! A proxy between the room and a broker, whose connections can fall silent without being closed: what a lost network,
+//! a sleeping machine or a forgetful firewall looks like.
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
@@ -11,11 +11,9 @@ use tokio::sync::watch;
 pub struct Proxy {
     listener: TcpListener,
     broker_port: u16,
-    /// Set to true, it silences the first connection.
+    /// Set to true, it silences the connections that are open then; later ones work.
     pub mute: watch::Sender<bool>,
-    /// How many connections there were.
-    pub connections: watch::Sender<usize>,
-    /// How often the broker sent something on all of them together.
+    /// How often the broker sent something on the connection on which it did so most often.
     pub broker_sent: watch::Sender<usize>,
 }
 
@@ -25,7 +23,6 @@ impl Proxy {
             listener: TcpListener::bind("127.0.0.1:0").await.unwrap(),
             broker_port,
             mute: watch::Sender::new(false),
-            connections: watch::Sender::new(0),
             broker_sent: watch::Sender::new(0),
         }
     }
@@ -40,16 +37,15 @@ impl Proxy {
         loop {
             tokio::select! {
                 accepted = self.listener.accept() => {
-                    let is_first = *self.connections.borrow() == 0;
-                    self.connections.send_modify(|connections| *connections += 1);
-                    relays.push(self.relay(accepted.unwrap().0, is_first));
+                    relays.push(self.relay(accepted.unwrap().0));
                 }
                 Some(()) = relays.next() => {}
             }
         }
     }
 
-    async fn relay(&self, client: TcpStream, can_be_muted: bool) {
+    async fn relay(&self, client: TcpStream) {
+        let can_be_muted = !*self.mute.borrow();
         let Ok(broker) = TcpStream::connect(("127.0.0.1", self.broker_port)).await else { return };
         let (mut from_client, mut to_client) = client.into_split();
         let (mut from_broker, mut to_broker) = broker.into_split();
@@ -67,12 +63,14 @@ impl Proxy {
 
 async fn copy(from: &mut OwnedReadHalf, to: &mut OwnedWriteHalf, count: Option<&watch::Sender<usize>>) {
     let mut buffer = [0; 65_536];
+    let mut reads = 0;
     while let Ok(read @ 1..) = from.read(&mut buffer).await {
         if to.write_all(&buffer[..read]).await.is_err() {
             return;
         }
         if let Some(count) = count {
-            count.send_modify(|count| *count += 1);
+            reads += 1;
+            count.send_modify(|count| *count = reads.max(*count));
         }
     }
 }

@@ -84,7 +84,8 @@ impl Service {
         self.directory.path().join(format!("activemq-{}/tls/authority.pem", self.port))
     }
 
-    /// A configuration whose names belong to one test alone, and which is impatient, for the test's sake.
+    /// A configuration whose names belong to one test alone. It tries again soon, for the test's sake, and is patient
+    /// with a broker that shares two cores with the start of another.
     pub fn config(&self, test: &str) -> Config {
         Config {
             name: test.to_owned(),
@@ -95,8 +96,7 @@ impl Service {
             client_id: format!("client-{test}"),
             subscription: format!("subscription-{test}"),
             destination: topic(test),
-            heart_beat_send_millis: 1000,
-            heart_beat_receive_millis: 1000,
+            connect_timeout_millis: 30_000,
             backoff_min_millis: 100,
             backoff_max_millis: 1000,
             ..Config::default()
