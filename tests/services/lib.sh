@@ -29,10 +29,11 @@ not_listening() { ! listening "$1"; }
 require_free() { wait_for 5 not_listening "$1" || fail "port $1 is in use by another process"; }
 
 # running PID_FILE: whether the process that `launch` recorded still lives. The start time of the process stands
-# beside its number, so that a number which the kernel has given to another process is not mistaken for ours.
+# beside its number, so that a number which the kernel has given to another process is not mistaken for ours. No time
+# stands there when the process had ended before it could be read.
 running() {
   local number started
-  [ -s "$1" ] && read -r number started <"$1" && [ "$(start_time "$number")" = "$started" ]
+  [ -s "$1" ] && read -r number started <"$1" && [ -n "$started" ] && [ "$(start_time "$number")" = "$started" ]
 }
 
 # start_time NUMBER: when the process started, in clock ticks since boot; nothing for one that is gone or dead.
@@ -81,6 +82,7 @@ wait_until_ready() {
   shift 2
   if ! wait_for "$patience_secs" succeeds_or_ended "$pid_file" "$@" || ended "$pid_file"; then
     tail -n 25 "$log" >&2
+    ! ended "$pid_file" || fail "ended before it became ready; its log is $log"
     fail "did not become ready within $patience_secs s; its log is $log"
   fi
 }

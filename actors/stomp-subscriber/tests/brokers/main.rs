@@ -10,6 +10,7 @@ mod activemq;
 mod producer;
 mod proxy;
 mod rabbitmq;
+mod scripts;
 mod service;
 mod stories;
 mod supervised;
