@@ -119,7 +119,7 @@ impl Default for Config {
             heart_beat_receive_millis: 10_000,
             prefetch: 256,
             max_batch_bytes: 16 * 1024 * 1024,
-            // The limit of an event, 10 MiB, and room for headers and for a body that is somewhat too large.
+            // The default limit of an event is 1 MiB. A body up to twelve times that is buried whole.
             max_frame_bytes: 12 * 1024 * 1024,
             connect_timeout_millis: 10_000,
             backoff_min_millis: 500,

@@ -132,7 +132,8 @@ impl DeadLetterStore for Store {
     }
 }
 
-/// The largest body that this decoder takes, in bytes: the default limit of an event.
+/// The largest body that this decoder takes, in bytes: less than a frame may have, so that what is over it
+/// arrives whole.
 pub const MAX_EVENT_BYTES: usize = 10 * 1024 * 1024;
 
 /// Takes any text as an event whose id is the text; what starts with `bad` or holds a NUL is none.
