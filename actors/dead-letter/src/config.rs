@@ -18,7 +18,8 @@ pub struct Config {
     #[schemars(range(min = 1, max = 3650))]
     pub max_age_days: u32,
     /// A body up to this size is kept whole. Of a longer one the first bytes are kept, with its length and a mark
-    /// that it was cut. The default is the largest frame that a broker's connection takes.
+    /// that it was cut. The default is `max_frame_bytes` of a broker's connection, so that every frame that is taken whole
+    /// is also kept whole; raise both together.
     #[schemars(range(min = 1024, max = 536_870_912))]
     pub max_body_bytes: usize,
     /// Headers are kept in their order while all of them together have at most this many bytes; the first that
@@ -36,7 +37,7 @@ impl Default for Config {
             max_letters: 100_000,
             max_total_bytes: 1024 * 1024 * 1024,
             max_age_days: 30,
-            max_body_bytes: 10 * 1024 * 1024,
+            max_body_bytes: 12 * 1024 * 1024,
             max_headers_bytes: 64 * 1024,
             retry_secs: 5,
         }
@@ -63,6 +64,12 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_largest_frame_that_is_taken_whole_is_kept_whole() {
+        // The default of `max_frame_bytes` of a broker's connection.
+        assert!(Config::default().max_body_bytes >= 12_582_912);
+    }
 
     #[test]
     fn there_is_room_for_the_largest_letter() {
