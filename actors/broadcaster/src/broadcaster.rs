@@ -6,11 +6,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context as TaskContext, Poll, ready};
 use std::time::Duration;
 
+use actix::dev::{MessageResponse, OneshotSender};
 use actix::fut::ActorFuture;
-use actix::{Actor, AsyncContext, Context, Handler, Message, ResponseFuture};
+use actix::{Actor, AsyncContext, Context, Handler, Message};
 use freshet_feed::port::{Bounds, EventLog, Logged, Outcome, StoreError};
 use freshet_feed::{Event, Position};
-use freshet_kernel::{Backoff, Child, ChildSpec, Link, Restart};
+use freshet_kernel::{Backoff, Child, ChildSpec, Link, Restart, task};
 use futures_util::future::BoxFuture;
 use serde_json::json;
 use tokio::sync::oneshot;
@@ -18,7 +19,7 @@ use tokio::time::Instant;
 
 use crate::batch::Batch;
 use crate::config::Config;
-use crate::gather::{Gathered, Shares};
+use crate::gather::{Answer, Gathered, Shares};
 use crate::live::Live;
 
 /// How many publishers may wait in the mailbox.
@@ -52,8 +53,14 @@ pub struct Broadcaster {
 
 /// The one call to the log that is in flight.
 enum Work {
-    Bounds(BoxFuture<'static, Result<Bounds, StoreError>>),
-    Append { call: BoxFuture<'static, Result<Vec<Outcome>, StoreError>>, events: Vec<Event>, shares: Shares },
+    /// Appends nothing, and then reads the bounds. The log takes appends in their order, so a former one that is
+    /// still on its way, since its Broadcaster was lost, is over by then and within the bounds.
+    Bounds(BoxFuture<'static, Result<(Bounds, Result<(), StoreError>), StoreError>>),
+    Append {
+        call: BoxFuture<'static, Result<Vec<Outcome>, StoreError>>,
+        events: Vec<Event>,
+        shares: Shares,
+    },
 }
 
 impl Broadcaster {
@@ -95,7 +102,8 @@ impl Broadcaster {
         if self.must_read_bounds {
             self.work = Some(Work::Bounds(Box::pin(async move {
                 let _busy = busy;
-                log.bounds().await
+                let appended = log.append(Vec::new()).await;
+                Ok((log.bounds().await?, appended.map(drop)))
             })));
         } else if !self.gathered.is_empty() {
             let (events, shares) = std::mem::take(&mut self.gathered).into_parts();
@@ -136,13 +144,21 @@ impl Broadcaster {
         }
     }
 
-    fn bounds_read(&mut self, answer: Result<Bounds, StoreError>, ctx: &mut Context<Self>) {
-        match answer {
-            Ok(Bounds { epoch, last, .. }) => {
+    fn bounds_read(
+        &mut self,
+        answer: Result<(Bounds, Result<(), StoreError>), StoreError>,
+        ctx: &mut Context<Self>,
+    ) {
+        // Whatever became of the append: what can be read is announced.
+        let appended = answer.and_then(|(Bounds { epoch, last, .. }, appended)| {
+            self.deliver();
+            self.live.advance(Position { epoch, offset: last });
+            appended
+        });
+        match appended {
+            Ok(()) => {
                 self.must_read_bounds = false;
                 self.heal();
-                self.deliver();
-                self.live.advance(Position { epoch, offset: last });
                 self.start_work();
             }
             Err(error) => {
@@ -324,7 +340,7 @@ impl Child for Broadcaster {
 }
 
 impl Handler<Publish> for Broadcaster {
-    type Result = ResponseFuture<Result<Vec<Outcome>, StoreError>>;
+    type Result = Answered;
 
     fn handle(&mut self, Publish(events): Publish, ctx: &mut Context<Self>) -> Self::Result {
         let (answer, answered) = oneshot::channel();
@@ -334,6 +350,22 @@ impl Handler<Publish> for Broadcaster {
         } else if self.gathered.is_full(self.config.gather_max_events, self.config.gather_max_bytes) {
             ctx.wait(OneCall);
         }
-        Box::pin(async move { answered.await.unwrap_or(Err(StoreError::Stopping)) })
+        Answered(answered)
+    }
+}
+
+/// The answer to a [`Publish`], which comes with the end of its append. When the Broadcaster is lost before that,
+/// none is given, and the kernel tells the sender whether the Broadcaster comes back.
+pub struct Answered(oneshot::Receiver<Answer>);
+
+impl MessageResponse<Broadcaster, Publish> for Answered {
+    fn handle(self, _: &mut Context<Broadcaster>, sender: Option<OneshotSender<Answer>>) {
+        let Some(sender) = sender else { return };
+        let pass_on = async move {
+            if let Ok(answer) = self.0.await {
+                let _ = sender.send(answer);
+            }
+        };
+        task::spawn("publish answer", pass_on).detach();
     }
 }

@@ -7,6 +7,7 @@ mod memory_log;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::time::Duration;
 
 use freshet_broadcaster::{Backlog, Broadcaster, BroadcasterHandle, Config, Live};
 use freshet_feed::Position;
@@ -156,6 +157,35 @@ async fn an_event_that_became_durable_by_a_failed_append_is_delivered() {
     room.handle.publish(vec![event(3)]).await.unwrap();
     room.announced(3).await;
     assert_eq!(room.ids_after(0).await, ["e1", "e2", "e3"]);
+}
+
+#[actix_rt::test]
+async fn a_panic_during_an_append_is_an_outage_for_publishers_and_no_stop() {
+    let room = start(Config::default());
+    room.handle.publish(vec![event(1)]).await.unwrap();
+    room.log.fail(Some(Failure::Panic));
+    let error = room.handle.publish(vec![event(2)]).await.unwrap_err();
+    assert_eq!(error.code(), "store_unavailable");
+    assert_eq!(room.handle.publish(vec![event(3)]).await, Ok(vec![accepted(3)]));
+}
+
+#[actix_rt::test]
+async fn publishers_of_a_stopped_tree_learn_that_it_stops() {
+    let room = start(Config::default());
+    room.handle.publish(vec![event(1)]).await.unwrap();
+    room.tree.shutdown().await;
+    assert_eq!(room.handle.publish(vec![event(2)]).await, Err(StoreError::Stopping));
+}
+
+#[actix_rt::test]
+async fn what_a_lost_append_makes_durable_late_is_announced_without_another_event() {
+    let room = start(Config::default());
+    room.handle.publish(vec![event(1)]).await.unwrap();
+    room.log.fail(Some(Failure::Panic));
+    room.handle.publish(vec![event(2)]).await.unwrap_err();
+    let announced = tokio::time::timeout(Duration::from_secs(5), room.announced(2)).await;
+    assert!(announced.is_ok(), "still at {:?}", room.live.position());
+    assert_eq!(room.ids_after(1).await, ["e2"]);
 }
 
 #[actix_rt::test]

@@ -18,9 +18,9 @@ pub struct MemoryLog {
     state: Mutex<State>,
     /// Appends wait while it is false.
     pub open: watch::Sender<bool>,
-    /// How many appends were asked for.
+    /// How many appends of events were asked for.
     pub appends: AtomicUsize,
-    /// How many events each append had.
+    /// How many events each of those had.
     pub append_sizes: Mutex<Vec<usize>>,
     /// How many pages were read.
     pub reads: AtomicUsize,
@@ -31,6 +31,8 @@ struct State {
     first: u64,
     events: Vec<Event>,
     fails: Option<Failure>,
+    /// An append whose caller was lost, and which is done all the same before the next one.
+    in_flight: Vec<Event>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +41,8 @@ pub enum Failure {
     Before,
     /// The events are durable, and still the caller is told that they are not.
     After,
+    /// The next append ends its caller by a panic; its events become durable with the next append, not before.
+    Panic,
 }
 
 impl MemoryLog {
@@ -66,16 +70,10 @@ impl MemoryLog {
 
     pub fn append_now(&self, events: Vec<Event>) -> Vec<Outcome> {
         let mut state = self.state();
-        events
-            .into_iter()
-            .map(|event| {
-                if state.events.iter().any(|known| known.event_id == event.event_id) {
-                    return Outcome::Duplicate;
-                }
-                state.events.push(event);
-                Outcome::Accepted { position: Position { epoch: EPOCH, offset: state.last() } }
-            })
-            .collect()
+        for event in std::mem::take(&mut state.in_flight) {
+            state.append(event);
+        }
+        events.into_iter().map(|event| state.append(event)).collect()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -94,15 +92,32 @@ impl State {
             Some(_) => Err(StoreError::Unavailable("the test says so".to_owned())),
         }
     }
+
+    fn append(&mut self, event: Event) -> Outcome {
+        if self.events.iter().any(|known| known.event_id == event.event_id) {
+            return Outcome::Duplicate;
+        }
+        self.events.push(event);
+        Outcome::Accepted { position: Position { epoch: EPOCH, offset: self.last() } }
+    }
 }
 
 impl EventLog for MemoryLog {
     fn append(&self, events: Vec<Event>) -> BoxFuture<'_, Result<Vec<Outcome>, StoreError>> {
         async move {
-            self.appends.fetch_add(1, SeqCst);
-            self.append_sizes.lock().unwrap().push(events.len());
+            if !events.is_empty() {
+                self.appends.fetch_add(1, SeqCst);
+                self.append_sizes.lock().unwrap().push(events.len());
+            }
             self.open.subscribe().wait_for(|open| *open).await.unwrap();
             let fails = self.state().fails;
+            if fails == Some(Failure::Panic) {
+                let mut state = self.state();
+                state.fails = None;
+                state.in_flight = events;
+                drop(state);
+                panic!("the test says so");
+            }
             if fails == Some(Failure::After) {
                 self.append_now(events.clone());
             }
