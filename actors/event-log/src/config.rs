@@ -26,10 +26,11 @@ pub struct Config {
     /// two to three times as much, since the log can be searched. They do not shrink: freed room is used again.
     #[schemars(range(min = 1))]
     pub retention_bytes: u64,
-    /// How many searches and reads run at once; further ones wait.
+    /// How many searches run at once; further ones wait. Live feeds read through connections of their own.
     #[schemars(range(min = 1, max = 64))]
     pub readers: usize,
-    /// How long one search may take, in milliseconds, before it is refused as too broad.
+    /// How long one search may take, in milliseconds, before it is refused as too broad. Time that the word index
+    /// takes for one step, at most some tenths of a second for a million events, may come on top.
     #[schemars(range(min = 10, max = 60_000))]
     pub search_time_limit_millis: u64,
     /// How many events or tables one page of a search may have.

@@ -61,7 +61,8 @@ fn an_analyst_finds_a_commit_by_what_it_says() {
     for (typed, expected) in [
         ("daily", vec!["two", "one"]),
         ("dai", vec!["two", "one"]),
-        ("prod.daily_us", vec!["one"]),
+        ("da", vec![]),
+        ("prod.daily_use", vec!["one"]),
         ("user spark", vec!["one"]),
         ("spar user", vec![]),
         ("8734628364872364872", vec!["one"]),

@@ -13,7 +13,8 @@
 //!   file stays at its largest size and needs no vacuum.
 //! - A full or broken disk is an outage in the actor tree that ends by itself. A damaged or newer file is an
 //!   [`OpenError`]; no file is ever replaced.
-//! - A search ends within its time limit, and a cursor works only for the search that it came from.
+//! - A search ends soon after its time limit, and a cursor works only for the search that it came from. Searches
+//!   never hold up appends and reads by position: those have connections of their own.
 //!
 //! **May not touch** HTTP, sessions, sources, or any other file. It does not log event bodies or query texts.
 //!
@@ -61,5 +62,5 @@ pub use log::{SqliteEventLog, open};
 pub use search::{Page, Query};
 pub use statistics::Statistics;
 pub use tables::{Added, LastCommit, TableSummary, TablesQuery};
-pub use words::{MAX_TEXT_BYTES, MAX_TEXT_WORDS, MAX_WORDS_BYTES};
+pub use words::{MAX_TEXT_BYTES, MAX_TEXT_WORDS, MAX_WORDS_BYTES, MIN_PREFIX_CHARACTERS};
 pub use writer::{Append, Writer};

@@ -1,6 +1,6 @@
 //! The log as others hold it: appends go to the writer, reads to a few connections that only read.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -24,6 +24,8 @@ use crate::{
 const SHUTDOWN: Duration = Duration::from_secs(20);
 /// How many batches may wait for the writer. There is one appender, so more would be of no use.
 const MAILBOX: usize = 8;
+/// How many reads by position run at once; each is bounded by its page.
+const LIVE_READERS: usize = 4;
 
 /// Opens the log in a directory that this instance holds: makes, upgrades and checks its file. The
 /// specification is to be put in the tree; appends wait until it runs, reads and searches work at once.
@@ -45,23 +47,23 @@ pub fn open(config: &Config, lock: &DirectoryLock) -> Result<(ChildSpec<Writer>,
     .mailbox(MAILBOX)
     .shutdown_within(SHUTDOWN)
     .on(Placement::OwnThread);
-    let readers = Arc::new(Readers {
-        file: file.clone(),
-        room: Arc::new(Semaphore::new(config.readers.max(1))),
-        idle: Mutex::default(),
-    });
+    let searching = Readers::new(&file, config.readers.max(1));
+    let live = Readers::new(&file, LIVE_READERS);
     let writer = specification.address();
-    Ok((specification, SqliteEventLog { writer, readers, config, counters, file: file.into() }))
+    Ok((specification, SqliteEventLog { writer, searching, live, config, counters, file: file.into() }))
 }
 
 /// The embedded event log. Clones share everything.
 #[derive(Clone)]
 pub struct SqliteEventLog {
     writer: Address<Writer>,
-    readers: Arc<Readers>,
+    /// For searches and summaries, which may take as long as their limit.
+    searching: Arc<Readers>,
+    /// For reads by position, on which live feeds depend: no search ever holds them up.
+    live: Arc<Readers>,
     config: Arc<Config>,
     counters: Arc<Counters>,
-    file: Arc<std::path::Path>,
+    file: Arc<Path>,
 }
 
 impl SqliteEventLog {
@@ -73,7 +75,7 @@ impl SqliteEventLog {
     pub async fn search(&self, query: Query) -> Result<Page<Logged>, SearchError> {
         let config = Arc::clone(&self.config);
         let limit = self.search_time_limit();
-        Readers::read(&self.readers, move |connection| {
+        Readers::read(&self.searching, move |connection| {
             history::within(connection, limit, |transaction| history::search(transaction, &config, &query))
         })
         .await
@@ -86,7 +88,7 @@ impl SqliteEventLog {
     pub async fn tables(&self, query: TablesQuery) -> Result<Page<TableSummary>, SearchError> {
         let config = Arc::clone(&self.config);
         let limit = self.search_time_limit();
-        Readers::read(&self.readers, move |connection| {
+        Readers::read(&self.searching, move |connection| {
             history::within(connection, limit, |transaction| tables::tables(transaction, &config, &query))
         })
         .await
@@ -107,7 +109,7 @@ impl SqliteEventLog {
         &self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
-        Readers::read(&self.readers, move |connection| {
+        Readers::read(&self.live, move |connection| {
             work(connection).map_err(|error| ReadError(error::unavailable(&error)))
         })
         .await
@@ -173,6 +175,14 @@ struct Readers {
 }
 
 impl Readers {
+    fn new(file: &Path, count: usize) -> Arc<Self> {
+        Arc::new(Self {
+            file: file.to_owned(),
+            room: Arc::new(Semaphore::new(count)),
+            idle: Mutex::default(),
+        })
+    }
+
     /// Waits for a connection and works with it on a thread for such work. A connection that failed is closed.
     async fn read<T, E>(
         this: &Arc<Self>,
@@ -205,5 +215,37 @@ impl Readers {
     fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
         // Nothing panics while it is held.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn searches_that_take_every_connection_do_not_hold_up_the_live_path() {
+        let directory = tempfile::tempdir().unwrap();
+        actix_rt::System::new().block_on(async {
+            let lock = DirectoryLock::acquire(directory.path()).unwrap();
+            let config = Config::default();
+            let (specification, log) = open(&config, &lock).unwrap();
+            let tree =
+                freshet_kernel::start(freshet_kernel::SupervisorSpec::new("root").child(specification));
+
+            // As many searches as may run at once are under way, and none ends.
+            let count = u32::try_from(config.readers).unwrap();
+            let under_way = log.searching.room.acquire_many(count).await.unwrap();
+            let live = async {
+                log.append(vec![sample::event("a", "t")]).await.unwrap();
+                let page = log.read_after(0, PageLimit { events: 10, bytes: 1000 }).await.unwrap();
+                (page.len(), log.locate("a".to_owned()).await.unwrap(), log.bounds().await.unwrap().last)
+            };
+            let answers = tokio::time::timeout(Duration::from_secs(30), live).await;
+            assert_eq!(answers.ok(), Some((1, Some(1), 1)));
+            drop(under_way);
+            assert_eq!(log.search(Query { limit: 1, ..Query::default() }).await.unwrap().items.len(), 1);
+            tree.shutdown().await;
+        });
     }
 }

@@ -15,8 +15,8 @@ pub struct Query {
     pub filter: EventFilter,
     /// Exactly this table, besides the filter: a table's history. A star in it is a star.
     pub table: Option<String>,
-    /// Words that must all occur in the event; the last one may go on. A text without a letter or digit wants
-    /// nothing.
+    /// Words that must all occur in the event; the last one may go on when it has at least three characters. A
+    /// text without a letter or digit wants nothing.
     pub text: Option<String>,
     /// The event's own time is this or later.
     pub from: Option<Timestamp>,

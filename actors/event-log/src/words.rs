@@ -12,6 +12,9 @@ pub const MAX_WORDS_BYTES: usize = 16 * 1024;
 pub const MAX_TEXT_BYTES: usize = 1024;
 /// The most words of a query.
 pub const MAX_TEXT_WORDS: usize = 32;
+/// A last word of fewer characters is wanted as it is. What goes on from one or two characters is a large part
+/// of all words, and FTS5 merges them in one step that no time limit ends.
+pub const MIN_PREFIX_CHARACTERS: usize = 3;
 
 /// The words of an event, each followed by a space: its table, application, operation and id, and all texts
 /// and numbers in its body. The names of JSON fields are left out: nearly all events share them.
@@ -28,8 +31,8 @@ pub fn of_event(event: &Event) -> String {
     words.text
 }
 
-/// The query of a text in FTS5's language: all words must occur, the last one may go on. `None` when the text
-/// has no word. Words are of letters and digits only, so nothing in them can be an operator.
+/// The query of a text in FTS5's language: all words must occur, the last one may go on when it has at least
+/// [`MIN_PREFIX_CHARACTERS`]. `None` when the text has no word. Words are of letters and digits only, so nothing in them can be an operator.
 ///
 /// # Errors
 /// The reason why the text is refused.
@@ -39,12 +42,14 @@ pub fn query(text: &str) -> Result<Option<String>, String> {
     }
     let mut words = Words { text: String::new() };
     words.add(text);
-    let count = words.text.split_ascii_whitespace().count();
-    if count > MAX_TEXT_WORDS {
+    let words: Vec<&str> = words.text.split_ascii_whitespace().collect();
+    if words.len() > MAX_TEXT_WORDS {
         return Err(format!("the text has more than {MAX_TEXT_WORDS} words"));
     }
-    let quoted: Vec<String> = words.text.split_ascii_whitespace().map(|word| format!("\"{word}\"")).collect();
-    Ok((count > 0).then(|| format!("{}*", quoted.join(" AND "))))
+    let Some(last) = words.last() else { return Ok(None) };
+    let may_go_on = if last.chars().count() >= MIN_PREFIX_CHARACTERS { "*" } else { "" };
+    let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
+    Ok(Some(format!("{}{may_go_on}", quoted.join(" AND "))))
 }
 
 struct Words {
@@ -186,9 +191,22 @@ mod tests {
         assert_eq!(query("prod.Orders"), Ok(Some(r#""prod" AND "orders"*"#.to_owned())));
         assert_eq!(
             query("a OR (b* NEAR \"c"),
-            Ok(Some(r#""a" AND "or" AND "b" AND "near" AND "c"*"#.to_owned()))
+            Ok(Some(r#""a" AND "or" AND "b" AND "near" AND "c""#.to_owned()))
         );
         assert_eq!(query("  -*\"' "), Ok(None));
+    }
+
+    #[test]
+    fn a_short_last_word_does_not_go_on() {
+        for (typed, expected) in [
+            ("a", r#""a""#),
+            ("user 7", r#""user" AND "7""#),
+            ("é1", r#""é1""#),
+            ("é12", r#""é12"*"#),
+            ("a pro", r#""a" AND "pro"*"#),
+        ] {
+            assert_eq!(query(typed), Ok(Some(expected.to_owned())), "{typed}");
+        }
     }
 
     #[test]
