@@ -1,6 +1,6 @@
 //! The actor: it gathers, appends, answers and hands over.
 
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context as TaskContext, Poll, ready};
@@ -27,6 +27,9 @@ const MAILBOX: usize = 1024;
 /// How long to wait before the log's bounds are read again after a failure.
 const BOUNDS_RETRY: Duration = Duration::from_millis(500);
 
+/// How long a call to the log may take before it counts as an outage.
+const SLOW_AFTER: Duration = Duration::from_secs(10);
+
 /// Publishes events in their order; the answers stand in the order of the events.
 #[derive(Debug, Message)]
 #[rtype(result = "Result<Vec<Outcome>, StoreError>")]
@@ -51,11 +54,14 @@ pub struct Broadcaster {
     is_degraded: bool,
 }
 
+/// The log's bounds, and whether it takes appends.
+type Probed = Result<(Bounds, Result<(), StoreError>), StoreError>;
+
 /// The one call to the log that is in flight.
 enum Work {
     /// Appends nothing, and then reads the bounds. The log takes appends in their order, so a former one that is
     /// still on its way, since its Broadcaster was lost, is over by then and within the bounds.
-    Bounds(BoxFuture<'static, Result<(Bounds, Result<(), StoreError>), StoreError>>),
+    Bounds(BoxFuture<'static, Probed>),
     Append {
         call: BoxFuture<'static, Result<Vec<Outcome>, StoreError>>,
         events: Vec<Event>,
@@ -97,22 +103,18 @@ impl Broadcaster {
             return;
         }
         let log = Arc::clone(&self.log);
-        // However long the log takes, the Broadcaster is not stuck: it waits.
-        let busy = self.link.busy();
         if self.must_read_bounds {
-            self.work = Some(Work::Bounds(Box::pin(async move {
-                let _busy = busy;
+            let call = async move {
                 let appended = log.append(Vec::new()).await;
                 Ok((log.bounds().await?, appended.map(drop)))
-            })));
+            };
+            self.work = Some(Work::Bounds(Box::pin(watched(self.link.clone(), call))));
         } else if !self.gathered.is_empty() {
             let (events, shares) = std::mem::take(&mut self.gathered).into_parts();
             let appended = events.clone();
             self.live.counters().appends.fetch_add(1, Relaxed);
-            let call = Box::pin(async move {
-                let _busy = busy;
-                log.append(appended).await
-            });
+            let call = async move { log.append(appended).await };
+            let call = Box::pin(watched(self.link.clone(), call));
             self.work = Some(Work::Append { call, events, shares });
         }
     }
@@ -144,11 +146,7 @@ impl Broadcaster {
         }
     }
 
-    fn bounds_read(
-        &mut self,
-        answer: Result<(Bounds, Result<(), StoreError>), StoreError>,
-        ctx: &mut Context<Self>,
-    ) {
+    fn bounds_read(&mut self, answer: Probed, ctx: &mut Context<Self>) {
         // Whatever became of the append: what can be read is announced.
         let appended = answer.and_then(|(Bounds { epoch, last, .. }, appended)| {
             self.deliver();
@@ -261,6 +259,24 @@ impl Broadcaster {
             tracing::info!("event log can be used again");
         }
     }
+}
+
+/// Makes a call to the log, and shows it as an outage while it takes too long. Nothing is given up by that: a call
+/// that was begun may still make events durable.
+async fn watched<T>(link: Link<Broadcaster>, call: impl Future<Output = T>) -> T {
+    // However long the log takes, the Broadcaster is not stuck: it waits.
+    let _busy = link.busy();
+    let mut call = pin!(call);
+    if let Ok(answer) = tokio::time::timeout(SLOW_AFTER, call.as_mut()).await {
+        return answer;
+    }
+    link.degraded("store_slow", format!("the event log has not answered for {} s", SLOW_AFTER.as_secs()));
+    tracing::warn!(code = "store_slow", "event log does not answer, sources wait");
+    let answer = call.await;
+    // When the answer is an error, that is the next outage.
+    link.healthy();
+    tracing::info!("event log answers again");
+    answer
 }
 
 /// Cuts events into batches of at most `max_bytes` of bodies; a larger event stands alone.

@@ -226,6 +226,28 @@ async fn clients_at_the_same_place_share_pages() {
 }
 
 #[test]
+fn a_log_that_hangs_shows_as_an_outage_until_it_answers() {
+    let system = actix_rt::System::with_tokio_rt(|| {
+        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap()
+    });
+    system.block_on(async {
+        let room = start(Config::default());
+        let is_slow = || serde_json::to_string(&room.tree.snapshot()).unwrap().contains("store_slow");
+        room.handle.publish(vec![event(1)]).await.unwrap();
+        room.log.open.send_replace(false);
+        let handle = room.handle.clone();
+        let publisher = task::spawn("publisher", async move { handle.publish(vec![event(2)]).await });
+        tokio::time::sleep(Duration::from_millis(9_900)).await;
+        assert!(!is_slow());
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert!(is_slow());
+        room.log.open.send_replace(true);
+        assert_eq!(publisher.await.unwrap(), Ok(vec![accepted(2)]));
+        assert!(!is_slow());
+    });
+}
+
+#[test]
 fn events_faster_than_a_tick_are_delivered_together_and_a_lone_one_at_once() {
     let system = actix_rt::System::with_tokio_rt(|| {
         tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap()
