@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,11 +28,15 @@ const MIN_USER_TIMEOUT: Duration = Duration::from_secs(30);
 /// were agreed.
 const KEEP_ALIVE_AFTER: Duration = Duration::from_secs(60);
 
+/// The least time that one address of a host gets to answer, whatever the number of its addresses.
+const MIN_ADDRESS_SHARE: Duration = Duration::from_millis(500);
+
 /// Bytes in both directions.
 pub trait Socket: AsyncRead + AsyncWrite + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Unpin> Socket for T {}
 
-/// Connects to the broker (`host:port`) within the configured time, and agrees on TLS where it is enabled.
+/// Connects to the broker (`host:port`) within the configured time, and agrees on TLS where it is enabled. The
+/// addresses of a host share the time, so that one that swallows packets leaves the others theirs.
 ///
 /// # Errors
 /// When the name, the network or TLS fails, by class.
@@ -39,8 +44,7 @@ pub async fn open(broker: &str, config: &Config) -> Result<Box<dyn Socket>, Fail
     let Some((host, port)) = split_broker(broker) else {
         return Err(Failure::new(FailureClass::HostUnknown, format!("'{broker}' is not host:port")));
     };
-    let connecting = in_time(config, "the connection did not open", connect(host, port));
-    let stream = connecting.await?;
+    let stream = connect(host, port, config).await?;
     prepare(&stream, config).map_err(|error| Failure::from_io(&error))?;
     if !config.tls.enabled {
         return Ok(Box::new(stream));
@@ -70,17 +74,33 @@ async fn in_time<T>(
     })
 }
 
-/// Tries the addresses of the host in the resolver's order.
-async fn connect(host: &str, port: u16) -> Result<TcpStream, Failure> {
-    let addresses = lookup_host((host, port))
-        .await
-        .map_err(|error| Failure::new(FailureClass::HostUnknown, error.to_string()))?;
+async fn connect(host: &str, port: u16, config: &Config) -> Result<TcpStream, Failure> {
+    let resolving = async {
+        let addresses = lookup_host((host, port)).await;
+        addresses.map_err(|error| Failure::new(FailureClass::HostUnknown, error.to_string()))
+    };
+    let addresses: Vec<_> = in_time(config, "the name was not resolved", resolving).await?.collect();
+    first_that_opens(&addresses, config.connect_timeout(), TcpStream::connect).await
+}
+
+/// Tries all addresses in the resolver's order, each for its share of the time.
+async fn first_that_opens<T>(
+    addresses: &[SocketAddr],
+    limit: Duration,
+    open: impl AsyncFn(SocketAddr) -> io::Result<T>,
+) -> Result<T, Failure> {
+    let count = u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
+    let share = (limit / count).max(MIN_ADDRESS_SHARE.min(limit));
     let mut failure = Failure::new(FailureClass::HostUnknown, "the name has no address");
-    for address in addresses {
-        match TcpStream::connect(address).await {
-            Ok(stream) => return Ok(stream),
-            Err(error) => failure = Failure::from_io(&error),
-        }
+    for &address in addresses {
+        failure = match tokio::time::timeout(share, open(address)).await {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(error)) => Failure::from_io(&error),
+            Err(_) => {
+                let reason = format!("{address} did not answer within {} ms", share.as_millis());
+                Failure::new(FailureClass::ConnectTimedOut, reason)
+            }
+        };
     }
     Err(failure)
 }
@@ -140,4 +160,46 @@ fn roots_of(path: PathBuf) -> Result<RootCertStore, Failure> {
 
 fn tls_failure(reason: String) -> Failure {
     Failure::new(FailureClass::TlsFailed, reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::time::Instant;
+
+    /// Addresses of a host, told apart by their port.
+    fn addresses(count: u16) -> Vec<SocketAddr> {
+        (1..=count).map(|port| ([192, 0, 2, 1], port).into()).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_address_that_swallows_packets_leaves_the_next_one_its_time() {
+        let begun = Instant::now();
+        let open = async |address: SocketAddr| match address.port() {
+            1 => std::future::pending().await,
+            port => Ok(port),
+        };
+        let opened = first_that_opens(&addresses(2), Duration::from_secs(10), open).await;
+        assert_eq!(opened, Ok(2));
+        assert_eq!(begun.elapsed().as_secs(), 5);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_of_many_addresses_gets_half_a_second_unless_all_time_is_less() {
+        for (limit_millis, expected_millis) in [(1000, 40 * 500), (100, 40 * 100)] {
+            let begun = Instant::now();
+            let open = async |_: SocketAddr| std::future::pending::<io::Result<()>>().await;
+            let opened = first_that_opens(&addresses(40), Duration::from_millis(limit_millis), open).await;
+            assert_eq!(opened.unwrap_err().class, FailureClass::ConnectTimedOut);
+            let waited = begun.elapsed().as_millis();
+            assert!((expected_millis..expected_millis + 100).contains(&waited), "{waited}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_host_without_an_address_is_unknown() {
+        let open = async |_: SocketAddr| Ok(());
+        let opened = first_that_opens(&[], Duration::from_secs(1), open).await;
+        assert_eq!(opened.unwrap_err().class, FailureClass::HostUnknown);
+    }
 }
