@@ -3,6 +3,8 @@
 //! The `ack` ids stay locked in [`Unsettled`] until its owner says that events and letters are durable: there is
 //! no other way to get at them, so nothing is acknowledged too early.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use bytes::Bytes;
 use freshet_feed::{DeadLetter, Event};
 
@@ -68,7 +70,7 @@ impl Batch {
         self.acks.extend(delivery.ack);
         let refusal = match delivery.fault {
             Some(fault) => Refusal { code: fault.code.to_owned(), reason: fault.reason },
-            None => match decode(&delivery.headers, &delivery.body) {
+            None => match decode_or_refuse(decode, &delivery.headers, &delivery.body) {
                 Ok(event) => {
                     self.events.push(event);
                     return;
@@ -97,6 +99,19 @@ impl Batch {
     }
 }
 
+/// A decoder that panics would take the actor with it, and the message, never acknowledged, would come again for ever.
+/// The panic's own words are left out: they may quote the body.
+fn decode_or_refuse(decode: &Decode, headers: &[(String, String)], body: &Bytes) -> Result<Event, Refusal> {
+    // The decoder keeps nothing between calls that a panic could leave half-changed.
+    let decoded = catch_unwind(AssertUnwindSafe(|| decode(headers, body)));
+    decoded.unwrap_or_else(|_| {
+        Err(Refusal {
+            code: "decoder_failed".to_owned(),
+            reason: "the decoder panicked on this message, which is a fault of Freshet".to_owned(),
+        })
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,6 +136,7 @@ mod tests {
         if body.starts_with(b"bad") {
             return Err(Refusal { code: "event_not_json".into(), reason: "it is bad".into() });
         }
+        assert!(!body.starts_with(b"poison"), "the decoder breaks");
         Ok(event(body))
     }
 
@@ -165,6 +181,19 @@ mod tests {
         let (events, letters, _) = batch.hand_over();
         assert!(events.is_empty());
         assert_eq!(letters[0].code, "frame_too_large");
+    }
+
+    #[test]
+    fn a_message_on_which_the_decoder_panics_is_buried_and_its_neighbours_are_taken() {
+        let mut batch = Batch::new(10, 1000);
+        batch.take(delivery("a", "1"), "commits", &decode);
+        batch.take(delivery("poison", "2"), "commits", &decode);
+        batch.take(delivery("c", "3"), "commits", &decode);
+        let (events, letters, unsettled) = batch.hand_over();
+        assert_eq!(events.len(), 2);
+        assert_eq!((letters[0].code.as_str(), &letters[0].body[..]), ("decoder_failed", &b"poison"[..]));
+        assert!(!letters[0].reason.contains("breaks"), "no words of the panic: {}", letters[0].reason);
+        assert_eq!(unsettled.settled(), ["1", "2", "3"]);
     }
 
     #[test]
