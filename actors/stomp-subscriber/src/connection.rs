@@ -96,6 +96,7 @@ pub async fn run(
     };
     // A subscription that is not durable has no other copy of these.
     if !connection.batch.is_empty() {
+        monitor.lost();
         let (events, letters, _unacknowledged) = connection.batch.hand_over();
         if store(events, letters, ports, monitor, connection.stop).await.is_err() {
             return Ending::Stopped;
@@ -215,16 +216,18 @@ impl Connection<'_> {
         let mut broken = None;
         let stored = {
             let mut storing = pin!(store(events, letters, self.ports, self.monitor, self.stop));
+            // A future of its own, so that a broker which takes no bytes does not hold up the store. When it is dropped
+            // in the middle of a write, the rest leaves before the acknowledgements.
+            let mut beating = pin!(beat_until_broken(&mut self.session, &mut self.wire));
             loop {
-                // A connection that breaks meanwhile does not matter to the store.
-                let beat_due = if broken.is_none() { self.session.beat_due() } else { None };
                 tokio::select! {
                     biased;
                     stored = &mut storing => break stored,
-                    () = sleep_until(beat_due) => match self.wire.send(Heartbeat).await {
-                        Ok(()) => self.session.sent(Instant::now()),
-                        Err(failure) => broken = Some(failure),
-                    },
+                    failure = &mut beating, if broken.is_none() => {
+                        // It does not matter to the store.
+                        self.monitor.lost();
+                        broken = Some(failure);
+                    }
                 }
             }
         };
@@ -300,6 +303,17 @@ impl Wire {
     {
         self.add(item)?;
         self.flush().await
+    }
+}
+
+/// Sends a heart-beat whenever one is due, until that fails.
+async fn beat_until_broken(session: &mut Session<'_>, wire: &mut Wire) -> Failure {
+    loop {
+        sleep_until(session.beat_due()).await;
+        if let Err(failure) = wire.send(Heartbeat).await {
+            return failure;
+        }
+        session.sent(Instant::now());
     }
 }
 

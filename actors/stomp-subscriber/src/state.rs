@@ -61,11 +61,17 @@ pub trait Health {
     fn healthy(&self);
 }
 
+/// What the supervisor is told while there is no failure and no subscription either.
+const CONNECTING: &str = "connecting";
+const NOT_SUBSCRIBED: &str = "not subscribed yet";
+
 /// Keeps the state, tells the supervisor and writes the log. Clones share the state.
 #[derive(Clone)]
 pub struct Monitor {
     name: Rc<str>,
     state: Rc<RefCell<State>>,
+    /// The stage before the store's outage, with its code and reason: what is true again when the store works.
+    before_outage: Rc<RefCell<Option<(Stage, Option<&'static str>, Option<String>)>>>,
     health: Rc<dyn Health>,
 }
 
@@ -87,8 +93,13 @@ impl Monitor {
             redelivered: 0,
             last_message_at: None,
         };
-        health.degraded("connecting", "not subscribed yet".to_owned());
-        Self { name: name.into(), state: Rc::new(RefCell::new(state)), health }
+        health.degraded(CONNECTING, NOT_SUBSCRIBED.to_owned());
+        Self {
+            name: name.into(),
+            state: Rc::new(RefCell::new(state)),
+            before_outage: Rc::new(RefCell::new(None)),
+            health,
+        }
     }
 
     /// A copy of the state.
@@ -125,6 +136,14 @@ impl Monitor {
         tracing::info!(subscription = %self.name, broker = %self.state.borrow().broker, "subscribed");
     }
 
+    /// The connection is gone, and the batch in hand is being stored. [`failed`](Self::failed) follows with the reason.
+    pub(crate) fn lost(&self) {
+        match self.before_outage.borrow_mut().as_mut() {
+            Some(before) => before.0 = Stage::Connecting,
+            None => self.enter(Stage::Connecting, |_| {}),
+        }
+    }
+
     /// An attempt or a session failed. The first failure of a kind is a warning, its repetitions are not.
     pub(crate) fn failed(&self, failure: &Failure, retry_in: Duration) {
         let code = failure.class.code();
@@ -145,7 +164,11 @@ impl Monitor {
 
     /// The store did not take a batch.
     pub(crate) fn store_failed(&self, code: &'static str, reason: &str) {
-        let repeated = self.state.borrow().state == Stage::StoreUnavailable;
+        let repeated = self.before_outage.borrow().is_some();
+        if !repeated {
+            let state = self.state();
+            self.before_outage.replace(Some((state.state, state.code, state.reason)));
+        }
         self.enter(Stage::StoreUnavailable, |state| {
             state.code = Some(code);
             state.reason = Some(reason.to_owned());
@@ -163,13 +186,18 @@ impl Monitor {
             state.buried += buried as u64;
             state.duplicates += duplicates as u64;
         }
-        if self.state.borrow().state == Stage::StoreUnavailable {
-            self.enter(Stage::Subscribed, |state| {
-                state.code = None;
-                state.reason = None;
-            });
-            self.health.healthy();
+        if let Some((stage, code, reason)) = self.before_outage.take() {
             tracing::info!(subscription = %self.name, "the store takes messages again");
+            if stage == Stage::Subscribed {
+                self.health.healthy();
+            } else {
+                let told = reason.clone().unwrap_or_else(|| NOT_SUBSCRIBED.to_owned());
+                self.health.degraded(code.unwrap_or(CONNECTING), told);
+            }
+            self.enter(stage, |state| {
+                state.code = code;
+                state.reason = reason;
+            });
         }
         if buried > 0 {
             tracing::warn!(subscription = %self.name, messages = buried, "messages went to the dead letters");

@@ -12,7 +12,7 @@ use freshet_feed::port::StoreError;
 use freshet_stomp_subscriber::Config;
 use freshet_stomp_subscriber::connection::{Ending, run};
 use freshet_stomp_subscriber::failure::{Failure, FailureClass};
-use freshet_stomp_subscriber::state::Monitor;
+use freshet_stomp_subscriber::state::{Monitor, Stage};
 use freshet_stomp_subscriber::subscriber::serve_through;
 use support::{Recorder, Store};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
@@ -219,6 +219,61 @@ async fn while_the_store_takes_nothing_there_is_no_acknowledgement_but_heart_bea
     .await;
     assert_eq!(story.recorder.codes().first(), Some(&"connecting"));
     assert!(story.recorder.codes().ends_with(&["store_unavailable", "healthy"]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broker_that_takes_no_bytes_does_not_hold_up_the_store() {
+    // Eight heart-beats fill the pipe in 4 s, and the next write would stall for the 10 s of connect_timeout_millis.
+    let (_, story) = play(config(), 8, async |mut broker, story| {
+        broker.accepts().await;
+        story.store.delay(Duration::from_secs(6));
+        let begun = Instant::now();
+        broker.says(&message(1, "one")).await;
+        story.store.stored(1).await;
+        assert!(begun.elapsed() < Duration::from_secs(7), "{:?}", begun.elapsed());
+        assert_eq!(broker.hears_acknowledgement().await, "a1", "what was half written is written whole");
+    })
+    .await;
+    assert_eq!(story.monitor.state().acknowledged, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_works_again_is_no_subscription() {
+    let (_, story) = play(config(), 65_536, async |mut broker, story| {
+        broker.hears().await;
+        broker.says(CONNECTED).await;
+        broker.hears().await;
+        // A broker may deliver before it confirms.
+        story.store.refuse([StoreError::Unavailable("disk full".into())]);
+        broker.says(&message(1, "one")).await;
+        assert_eq!(broker.hears_acknowledgement().await, "a1");
+        assert_eq!(story.recorder.codes(), ["connecting", "store_unavailable", "connecting"]);
+        assert_eq!(story.monitor.state().state, Stage::Connecting);
+        broker.says(SUBSCRIBED).await;
+        story.recorder.reached("healthy").await;
+    })
+    .await;
+    assert_eq!(story.store.ids(), ["one"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_works_again_does_not_bring_back_a_lost_connection() {
+    for last_words in ["", "ERROR\nmessage:the broker shuts down\n\n\0"] {
+        let (ending, story) = play(config(), 65_536, async |mut broker, story| {
+            broker.accepts().await;
+            story.recorder.reached("healthy").await;
+            story.store.refuse((0..10).map(|_| StoreError::Unavailable("disk full".into())));
+            broker.says(&(message(1, "one") + last_words)).await;
+            story.recorder.reached("store_unavailable").await;
+        })
+        .await;
+        assert!(matches!(ending, Ending::Failed { .. }));
+        assert_eq!(story.store.ids(), ["one"]);
+        let codes = story.recorder.codes();
+        assert_eq!(codes[..3], ["connecting", "healthy", "store_unavailable"]);
+        assert!(codes.ends_with(&["store_unavailable", "connecting"]), "{codes:?}");
+        assert_eq!(story.monitor.state().state, Stage::Connecting);
+    }
 }
 
 #[tokio::test(start_paused = true)]
