@@ -12,8 +12,11 @@ pub struct Config {
     #[schemars(range(min = 1, max = 31_536_000))]
     pub deduplication_window_secs: u64,
     /// How far the times of two events may lie apart, in seconds, for them to be the same commit reported by
-    /// two ways: same table, snapshot, event type, operation and `schemaChanged`, but another event id. 0
-    /// wants equal times. Lower it when tables are rolled back soon after a commit.
+    /// two ways: same table, snapshot and event type, but another event id. Operations and counts must be equal
+    /// where both events have them; an absent `schemaChanged` counts as false. 0 wants equal times. A change of
+    /// properties or partitions that names the snapshot of the commit before it, soon after it and without
+    /// counts, is taken for that commit. Lower it when tables are changed so, or rolled back, soon after a
+    /// commit.
     #[schemars(range(max = 86_400))]
     pub same_commit_within_secs: u64,
     /// How long events are held, in days after their arrival.

@@ -1,12 +1,13 @@
 //! The writing half of the log: appending with deduplication, retention, and the end of an outage.
 //!
 //! **When is an event a duplicate?** Its id is held, or arrived within the window. Or it is the same commit by
-//! another way: within the window an event arrived with the same table, snapshot id, event type, operation and
-//! `schemaChanged`, and its own time lies within `same_commit_within_secs`. Two things keep that from hiding
-//! what is new. A rollback reports an old snapshot again, perhaps with the old operation, but later: hence the
-//! nearness in time. A change of the schema makes no snapshot, so two changes in a row name the same one:
-//! with `schemaChanged: true` the times must be equal. A field that one way reports and the other does not
-//! makes two events: shown twice is better than hidden.
+//! another way: within the window an event arrived with the same table, snapshot id and event type, its own
+//! time lies within `same_commit_within_secs`, and nothing that both report differs: operation, counts,
+//! `schemaChanged`. An unknown `schemaChanged` counts as false. Three things keep that from hiding what is new.
+//! A rollback reports an old snapshot again, perhaps with the old operation, but later: hence the nearness in
+//! time. A change of the schema makes no snapshot, so two changes in a row name the same one: with
+//! `schemaChanged: true` the times must be equal. A change of properties or partitions makes none either, and
+//! adds nothing: its counts differ from those of the commit before.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -262,8 +263,11 @@ fn is_known_commit(
     transaction
         .prepare_cached(
             "SELECT 1 FROM events
-             WHERE table_id = ?1 AND snapshot_id = ?2 AND event_type = ?3 AND operation IS ?4
-                 AND schema_changed IS ?5 AND received_at >= ?6 AND abs(event_time - ?7) <= ?8",
+             WHERE table_id = ?1 AND snapshot_id = ?2 AND event_type = ?3
+                 AND ifnull(operation = ?4, 1) AND ifnull(schema_changed, 0) = ifnull(?5, 0)
+                 AND received_at >= ?6 AND abs(event_time - ?7) <= ?8
+                 AND ifnull(added_records = ?9, 1) AND ifnull(deleted_records = ?10, 1)
+                 AND ifnull(added_data_files = ?11, 1) AND ifnull(deleted_data_files = ?12, 1)",
         )?
         .exists(params![
             table_id,
@@ -274,6 +278,10 @@ fn is_known_commit(
             limits.window_start(now),
             rows::micros_and_nanos(event.timestamp).0,
             apart,
+            event.summary.added_records,
+            event.summary.deleted_records,
+            event.summary.added_data_files,
+            event.summary.deleted_data_files,
         ])
 }
 

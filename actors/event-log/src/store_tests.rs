@@ -1,5 +1,6 @@
 use std::path::PathBuf;
 
+use freshet_feed::event::Summary;
 use freshet_feed::port::PageLimit;
 use jiff::ToSpan;
 
@@ -40,6 +41,10 @@ fn accepted(outcomes: &[Outcome]) -> Vec<bool> {
     outcomes.iter().map(|outcome| matches!(outcome, Outcome::Accepted { .. })).collect()
 }
 
+fn added_records(added_records: Option<i64>) -> Summary {
+    Summary { added_records, ..Summary::default() }
+}
+
 /// Runs maintenance until nothing is left to do.
 fn maintain(store: &mut Store, now: Timestamp) {
     while store.maintain(now).unwrap() {}
@@ -60,10 +65,30 @@ fn the_same_commit_by_two_ways_is_one() {
 }
 
 #[test]
+fn what_one_way_does_not_report_does_not_make_two_commits() {
+    // Spark's listener says nothing of the schema, PyIceberg says that it is as it was.
+    let full = Event { summary: added_records(Some(5)), ..commit("pyiceberg", "prod.orders", 7) };
+    let sparse = Event {
+        event_id: "spark".to_owned(),
+        schema_changed: None,
+        operation: None,
+        summary: added_records(None),
+        ..full.clone()
+    };
+    let changed = Event { event_id: "schema".to_owned(), schema_changed: Some(true), ..full.clone() };
+    for (one, other, is_new) in [(&full, &sparse, false), (&sparse, &full, false), (&sparse, &changed, true)]
+    {
+        let place = Place::new(Config::default());
+        let outcomes = place.open().append(&[one.clone(), other.clone()], noon()).unwrap();
+        assert_eq!(accepted(&outcomes), [true, is_new], "{} and {}", one.event_id, other.event_id);
+    }
+}
+
+#[test]
 fn what_only_looks_like_the_same_commit_is_kept() {
     let place = Place::new(Config::default());
     let mut store = place.open();
-    let first = commit("first", "prod.orders", 7);
+    let first = Event { summary: added_records(Some(5)), ..commit("first", "prod.orders", 7) };
     let changed_schema = Event { schema_changed: Some(true), ..first.clone() };
     let others = [
         first.clone(),
@@ -71,8 +96,7 @@ fn what_only_looks_like_the_same_commit_is_kept() {
         Event { event_id: "snapshot".to_owned(), snapshot_id: Some(8), ..first.clone() },
         Event { event_id: "type".to_owned(), event_type: "COMMIT_FAILURE".to_owned(), ..first.clone() },
         Event { event_id: "operation".to_owned(), operation: Some("delete".to_owned()), ..first.clone() },
-        Event { event_id: "no operation".to_owned(), operation: None, ..first.clone() },
-        Event { event_id: "schema unknown".to_owned(), schema_changed: None, ..first.clone() },
+        Event { event_id: "counts".to_owned(), summary: added_records(Some(6)), ..first.clone() },
         Event { event_id: "rollback".to_owned(), timestamp: noon() + 1.hours(), ..first.clone() },
         Event { event_id: "column added".to_owned(), ..changed_schema.clone() },
         Event {
@@ -81,7 +105,7 @@ fn what_only_looks_like_the_same_commit_is_kept() {
             ..changed_schema.clone()
         },
     ];
-    assert_eq!(accepted(&store.append(&others, noon()).unwrap()), [true; 10]);
+    assert_eq!(accepted(&store.append(&others, noon()).unwrap()), [true; 9]);
     let again = Event { event_id: "column added, by another way".to_owned(), ..changed_schema };
     assert_eq!(accepted(&store.append(&[again], noon()).unwrap()), [false]);
 }

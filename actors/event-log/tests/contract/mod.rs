@@ -85,9 +85,13 @@ async fn the_same_id_is_a_duplicate(log: &impl EventLog) {
 }
 
 async fn the_same_commit_by_two_ways_is_a_duplicate(log: &impl EventLog) {
-    let commit = |event_id: &str| Event { snapshot_id: Some(7), ..event(event_id) };
+    let append = Some("append".to_owned());
+    let commit =
+        |event_id: &str| Event { snapshot_id: Some(7), operation: append.clone(), ..event(event_id) };
     log.append(vec![commit("by stomp")]).await.unwrap();
     assert_eq!(log.append(vec![commit("by http")]).await, Ok(vec![Outcome::Duplicate]));
+    let sparse = Event { operation: None, ..commit("without an operation") };
+    assert_eq!(log.append(vec![sparse]).await, Ok(vec![Outcome::Duplicate]));
     let another_table = Event { table: "prod.items".to_owned(), ..commit("another table") };
     let another_operation = Event { operation: Some("replace".to_owned()), ..commit("another operation") };
     log.append(vec![another_table, another_operation]).await.unwrap();
