@@ -8,9 +8,16 @@ use serde::{Deserialize, Serialize};
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// How long a known event is recognised when it comes again, in seconds. An event is recognised at least
-    /// as long as it is held. Raise it when a source may repeat events after more than a week.
+    /// as long as it is held, and no longer than `deduplication_events` allows. Raise it when a source may
+    /// repeat events after more than a week.
     #[schemars(range(min = 1, max = 31_536_000))]
     pub deduplication_window_secs: u64,
+    /// How many events are recognised at most; the oldest are forgotten first, also within the window. All that
+    /// are held are recognised whatever this says. A forgotten event is accepted again as a new one, and no
+    /// longer counts in the summaries of tables. An event that is recognised and no longer held takes 200 to 300
+    /// bytes on disk. Lower it when the disk is small.
+    #[schemars(range(min = 1, max = 1_000_000_000))]
+    pub deduplication_events: u64,
     /// How far the times of two events may lie apart, in seconds, for them to be the same commit reported by
     /// two ways: same table, snapshot and event type, but another event id. Operations and counts must be equal
     /// where both events have them; an absent `schemaChanged` counts as false. 0 wants equal times. A change of
@@ -22,11 +29,13 @@ pub struct Config {
     /// How long events are held, in days after their arrival.
     #[schemars(range(min = 1, max = 36_500))]
     pub retention_days: u32,
-    /// How many events are held at most; the oldest go first.
+    /// How many events are held at most; the oldest go first. Of an event that has gone, its id and the columns
+    /// of its commit are kept until it need not be recognised any more: see `deduplication_events`.
     #[schemars(range(min = 1, max = 1_000_000_000))]
     pub retention_events: u64,
     /// How many bytes of event bodies are held at most; the oldest events go first. The files on disk take
-    /// two to three times as much, since the log can be searched. They do not shrink: freed room is used again.
+    /// two to three times as much, since the log can be searched, and besides that what is kept of events that
+    /// have gone: see `deduplication_events`. They do not shrink: freed room is used again.
     #[schemars(range(min = 1))]
     pub retention_bytes: u64,
     /// How many searches run at once; further ones wait. Live feeds read through connections of their own.
@@ -53,6 +62,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             deduplication_window_secs: 7 * 24 * 60 * 60,
+            deduplication_events: 10_000_000,
             same_commit_within_secs: 300,
             retention_days: 30,
             retention_events: 1_000_000,
@@ -74,6 +84,7 @@ impl Config {
         let mut refuse = |key: &str, reason: String| problems.push((vec![key.to_owned()], reason));
         let at_least_one = [
             ("deduplication_window_secs", self.deduplication_window_secs),
+            ("deduplication_events", self.deduplication_events),
             ("retention_days", u64::from(self.retention_days)),
             ("retention_events", self.retention_events),
             ("retention_bytes", self.retention_bytes),

@@ -8,7 +8,8 @@
 //! - Offsets rise by exactly one for each accepted event, over restarts and after everything was removed. The
 //!   epoch is drawn when the file is made.
 //! - An event is recognised while it is held and within the window, by its id or as the same commit; see
-//!   [`Config::deduplication_window_secs`] and [`Config::same_commit_within_secs`].
+//!   [`Config::deduplication_window_secs`], [`Config::deduplication_events`] and
+//!   [`Config::same_commit_within_secs`].
 //! - The oldest events go first, by age, count and bytes, in bounded steps. Freed pages are used again, so the
 //!   file stays at its largest size and needs no vacuum.
 //! - A full or broken disk is an outage in the actor tree that ends by itself. A damaged or newer file is an

@@ -1,6 +1,7 @@
 //! The writing half of the log: appending with deduplication, retention, and the end of an outage.
 //!
-//! **When is an event a duplicate?** Its id is held, or arrived within the window. Or it is the same commit by
+//! **When is an event a duplicate?** Its id is held, or arrived within the window and as one of the last
+//! `deduplication_events`. Or it is the same commit by
 //! another way: within the window an event arrived with the same table, snapshot id and event type, its own
 //! time lies within `same_commit_within_secs`, and nothing that both report differs: operation, counts,
 //! `schemaChanged`. An unknown `schemaChanged` counts as false. Three things keep that from hiding what is new.
@@ -42,6 +43,7 @@ struct Limits {
     window_micros: i64,
     same_commit_micros: i64,
     row_age_micros: i64,
+    known_events: u64,
     held_age_micros: i64,
     held_events: u64,
     held_bytes: u64,
@@ -189,6 +191,7 @@ impl Limits {
             window_micros: micros(window),
             same_commit_micros: micros(config.same_commit_within_secs),
             row_age_micros: micros(window.max(SUMMARY_PERIOD.as_secs())),
+            known_events: config.deduplication_events,
             held_age_micros: micros(u64::from(config.retention_days) * 24 * 60 * 60),
             held_events: config.retention_events,
             held_bytes: config.retention_bytes,
@@ -364,8 +367,8 @@ fn retain(
     Ok(usize::try_from(removed).unwrap_or(budget))
 }
 
-/// Removes the rows of events that are neither held nor to be recognised, and the tables of which no event is
-/// known any more; at most `budget` rows. Answers how many.
+/// Removes the rows of events that are not held and too old or too many to be recognised, and the tables of
+/// which no event is known any more; at most `budget` rows. Answers how many.
 fn forget(
     transaction: &Transaction<'_>,
     limits: &Limits,
@@ -383,10 +386,13 @@ fn forget(
         while let Some(row) = oldest.next()? {
             // A row from the future was written under a wrong clock; it must not hold up all that follow.
             let age = now.saturating_sub(row.get(1)?).saturating_abs();
-            if age <= limits.row_age_micros {
+            let offset: u64 = row.get(0)?;
+            // Offsets have next to no gaps, so their distance is the count.
+            let too_many = log.last - offset >= limits.known_events;
+            if age <= limits.row_age_micros && !too_many {
                 break;
             }
-            tables.insert(row.get::<_, i64>(2)?, row.get::<_, u64>(0)?);
+            tables.insert(row.get::<_, i64>(2)?, offset);
             forgotten += 1;
         }
     }

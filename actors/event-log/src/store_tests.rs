@@ -185,6 +185,29 @@ fn what_is_forgotten_leaves_nothing_behind_but_the_last_offset() {
 }
 
 #[test]
+fn beyond_a_count_the_oldest_are_forgotten_within_the_window_but_not_what_is_held() {
+    let config = Config { retention_events: 2, deduplication_events: 4, ..Config::default() };
+    let place = Place::new(config);
+    let mut store = place.open();
+    let events: Vec<_> = (0..6).map(|number| commit(&number.to_string(), "t", number)).collect();
+    store.append(&events, noon()).unwrap();
+    maintain(&mut store, noon());
+    let outcomes = accepted(&store.append(&events[1..], noon()).unwrap());
+    assert_eq!(outcomes, [true, false, false, false, false]);
+
+    // With a bound below what is held, all that is held is still recognised, and nothing else is.
+    drop(store);
+    let config = Config { retention_events: 6, deduplication_events: 1, ..Config::default() };
+    let place = Place { config, ..place };
+    let mut store = place.open();
+    let held = place.ids();
+    maintain(&mut store, noon());
+    let rows: usize =
+        store.connection.query_row("SELECT count(*) FROM events", [], |row| row.get(0)).unwrap();
+    assert_eq!((place.ids(), rows), (held.clone(), held.len()));
+}
+
+#[test]
 fn maintenance_goes_in_bounded_steps() {
     let place = Place::new(Config { retention_days: 1, ..Config::default() });
     let mut store = place.open();
