@@ -65,13 +65,20 @@ pub trait Health {
 const CONNECTING: &str = "connecting";
 const NOT_SUBSCRIBED: &str = "not subscribed yet";
 
+/// Where the subscription stood before the store's outage, which is true again when the store works.
+struct BeforeOutage {
+    stage: Stage,
+    code: Option<&'static str>,
+    reason: Option<String>,
+}
+
 /// Keeps the state, tells the supervisor and writes the log. Clones share the state.
 #[derive(Clone)]
 pub struct Monitor {
     name: Rc<str>,
     state: Rc<RefCell<State>>,
-    /// The stage before the store's outage, with its code and reason: what is true again when the store works.
-    before_outage: Rc<RefCell<Option<(Stage, Option<&'static str>, Option<String>)>>>,
+    /// Filled while the store takes nothing.
+    before_outage: Rc<RefCell<Option<BeforeOutage>>>,
     health: Rc<dyn Health>,
 }
 
@@ -139,7 +146,7 @@ impl Monitor {
     /// The connection is gone, and the batch in hand is being stored. [`failed`](Self::failed) follows with the reason.
     pub(crate) fn lost(&self) {
         match self.before_outage.borrow_mut().as_mut() {
-            Some(before) => before.0 = Stage::Connecting,
+            Some(before) => before.stage = Stage::Connecting,
             None => self.enter(Stage::Connecting, |_| {}),
         }
     }
@@ -166,8 +173,8 @@ impl Monitor {
     pub(crate) fn store_failed(&self, code: &'static str, reason: &str) {
         let repeated = self.before_outage.borrow().is_some();
         if !repeated {
-            let state = self.state();
-            self.before_outage.replace(Some((state.state, state.code, state.reason)));
+            let State { state: stage, code, reason, .. } = self.state();
+            self.before_outage.replace(Some(BeforeOutage { stage, code, reason }));
         }
         self.enter(Stage::StoreUnavailable, |state| {
             state.code = Some(code);
@@ -186,7 +193,7 @@ impl Monitor {
             state.buried += buried as u64;
             state.duplicates += duplicates as u64;
         }
-        if let Some((stage, code, reason)) = self.before_outage.take() {
+        if let Some(BeforeOutage { stage, code, reason }) = self.before_outage.take() {
             tracing::info!(subscription = %self.name, "the store takes messages again");
             if stage == Stage::Subscribed {
                 self.health.healthy();
