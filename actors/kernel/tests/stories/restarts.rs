@@ -195,14 +195,6 @@ fn an_outage_is_a_state_and_burns_no_budget() {
     });
 }
 
-/// Resident memory of this process in KiB and its open files, where the system tells.
-fn usage() -> Option<(u64, usize)> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
-    let resident_kib = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some((resident_kib, std::fs::read_dir("/proc/self/fd").ok()?.count()))
-}
-
 #[test]
 fn a_thousand_restarts_leave_nothing_behind() {
     play(async {
@@ -215,11 +207,7 @@ fn a_thousand_restarts_leave_nothing_behind() {
             settle().await;
             tasks()
         };
-        let mut before = None;
-        for round in 0..1_000 {
-            if round == 100 {
-                before = usage();
-            }
+        for _ in 0..1_000 {
             assert_eq!(clerk.send(Break).await, Err(SendError::Restarting));
         }
         assert_eq!(clerk.send(Add(1)).await, Ok(1));
@@ -227,10 +215,5 @@ fn a_thousand_restarts_leave_nothing_behind() {
         assert_eq!((diary.made(), diary.alive()), (1_001, 1));
         assert_eq!(node(&tree, &["clerk"]).restarts, 1_000);
         assert_eq!(tasks(), local_tasks_before);
-        if let (Some((memory_before, files_before)), Some((memory_after, files_after))) = (before, usage()) {
-            // Other tests run in this process, so the limits are wide; a leak of one actor value (1 KiB) a restart would show.
-            assert!(memory_after < memory_before + 65_536, "{memory_before} KiB, then {memory_after} KiB");
-            assert!(files_after < files_before + 500, "{files_before} files, then {files_after}");
-        }
     });
 }
