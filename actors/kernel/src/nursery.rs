@@ -6,7 +6,7 @@ use std::{
     sync::{
         Arc,
         atomic::{
-            AtomicUsize,
+            AtomicBool, AtomicUsize,
             Ordering::{Relaxed, SeqCst},
         },
     },
@@ -24,11 +24,11 @@ use crate::{
     task, unwind,
 };
 
-/// The nursery holds as many actors as it may.
+/// The nursery holds as many actors as it may, or is closed because its supervisor stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the nursery is full ({limit} actors)")]
 pub struct NurseryFull {
-    /// How many actors it may hold.
+    /// How many actors it may hold: 0 while it is closed.
     pub limit: usize,
 }
 
@@ -39,6 +39,8 @@ struct Shared {
     class: &'static str,
     limit: usize,
     count: AtomicUsize,
+    /// From the stop of its supervisor to the supervisor's next start: nobody gets in.
+    closed: AtomicBool,
     counters: Arc<ClassCounters>,
     /// Asks those that live to stop; the second time they are dropped where they stand.
     stop: Arc<Notify>,
@@ -62,6 +64,7 @@ impl Nursery {
                 class,
                 limit,
                 count: AtomicUsize::new(0),
+                closed: AtomicBool::new(false),
                 counters: stats::class(class),
                 stop: Arc::new(Notify::new()),
                 empty: Notify::new(),
@@ -73,7 +76,8 @@ impl Nursery {
     /// address is closed.
     ///
     /// # Errors
-    /// [`NurseryFull`] when the limit is reached; `factory` was not called then.
+    /// [`NurseryFull`] when the limit is reached, or while the supervisor that shows it is stopped; `factory` was not
+    /// called then.
     ///
     /// # Panics
     /// Outside an actix system.
@@ -81,15 +85,13 @@ impl Nursery {
     where
         A: Actor<Context = Context<A>>,
     {
+        // Before the place is taken: whoever gets in just before the nursery closes hears that it is emptied.
+        let stop = Box::pin(Arc::clone(&self.shared.stop).notified_owned());
         let place = Place::take(&self.shared)?;
         let context = Context::new();
         let address = context.address();
-        let temporary_actor = TemporaryActor {
-            stage: Stage::Ordered(context, Some(factory)),
-            stop: Box::pin(Arc::clone(&self.shared.stop).notified_owned()),
-            stop_heard: false,
-            place,
-        };
+        let temporary_actor =
+            TemporaryActor { stage: Stage::Ordered(context, Some(factory)), stop, stop_heard: false, place };
         task::spawn("kernel-nursery", temporary_actor).detach();
         Ok(address)
     }
@@ -108,8 +110,14 @@ impl Nursery {
         NurseryState { class: self.shared.class, count: self.count(), limit: self.shared.limit }
     }
 
-    /// Asks all that live to stop, waits [`STOP_WITHIN`], and drops those that are left.
+    /// Lets actors in, again if it was closed.
+    pub(crate) fn open(&self) {
+        self.shared.closed.store(false, SeqCst);
+    }
+
+    /// Closes it, asks all that live to stop, waits [`STOP_WITHIN`], and drops those that are left.
     pub(crate) async fn stop_all(&self) {
+        self.shared.closed.store(true, SeqCst);
         for last_word in [false, true] {
             self.shared.stop.notify_waiters();
             if tokio::time::timeout(STOP_WITHIN, self.emptied()).await.is_ok() {
@@ -145,9 +153,14 @@ impl Place {
             .count
             .fetch_update(SeqCst, SeqCst, |count| (count < limit).then_some(count + 1))
             .map_err(|_| NurseryFull { limit })?;
-        shared.counters.started.fetch_add(1, Relaxed);
         shared.counters.running.fetch_add(1, Relaxed);
-        Ok(Self(Arc::clone(shared)))
+        let place = Self(Arc::clone(shared));
+        // After it was counted: `stop_all` closes first and counts then, so one of the two sees the other.
+        if shared.closed.load(SeqCst) {
+            return Err(NurseryFull { limit: 0 });
+        }
+        shared.counters.started.fetch_add(1, Relaxed);
+        Ok(place)
     }
 }
 

@@ -185,6 +185,9 @@ impl SupervisorRun {
     }
 
     async fn run(mut self) -> ExitReason {
+        for nursery in &self.plan.node.nurseries {
+            nursery.open();
+        }
         self.start_idle();
         loop {
             match self.next_news().await {

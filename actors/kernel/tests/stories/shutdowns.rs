@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use freshet_kernel::{Backoff, ExitReason, NodeState, Nursery, SendError, SupervisorSpec, start, stats};
+use freshet_kernel::{
+    Backoff, ExitReason, NodeState, Nursery, NurseryFull, SendError, SupervisorSpec, start, stats,
+};
 use tokio::time::Instant;
 
 use crate::stage::*;
@@ -120,6 +122,36 @@ fn the_nursery_of_a_supervisor_is_emptied_first() {
         assert_eq!(lines[..3], ["guest stopping"; 3]);
         assert_eq!(lines[3], "guest refuses");
         assert_eq!(lines.last().unwrap(), "hub stopped");
+    });
+}
+
+#[test]
+fn a_nursery_that_is_emptied_takes_nobody_until_its_supervisor_starts_again() {
+    play(async {
+        let diary = Diary::default();
+        let nursery = Nursery::new("shutdowns-newcomers", 10);
+        let shaky = Player::spec("shaky", "shutdowns-shaky", &diary, Nature::QUIET);
+        let address = shaky.address();
+        let inner = SupervisorSpec::new("inner").intensity(0, seconds(5)).child(shaky).nursery(&nursery);
+        let tree = start(SupervisorSpec::new("root").intensity(1, seconds(5)).supervisor(inner));
+        settle().await;
+        let _stubborn = nursery.start(Guest::stubborn(&diary)).unwrap();
+
+        // The supervisor gives up, and empties its nursery for five seconds.
+        assert_eq!(address.send(Break).await, Err(SendError::Restarting));
+        pass(seconds(1)).await;
+        assert_eq!(nursery.count(), 1);
+        assert_eq!(nursery.start(Guest::polite(&diary)).unwrap_err(), NurseryFull { limit: 0 });
+        assert_eq!(nursery.count(), 1, "the newcomer holds no place");
+
+        pass(seconds(5)).await;
+        assert_eq!(nursery.count(), 0);
+        let welcome = nursery.start(Guest::polite(&diary)).unwrap();
+        assert_eq!(welcome.send(Add(3)).await.unwrap(), 3);
+        assert_eq!(stats::classes()["shutdowns-newcomers"].started, 2);
+
+        tree.shutdown().await;
+        assert_eq!(nursery.start(Guest::polite(&diary)).unwrap_err(), NurseryFull { limit: 0 });
     });
 }
 
