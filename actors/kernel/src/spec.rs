@@ -126,7 +126,9 @@ impl<A: Child> ChildSpec<A> {
         Self { node: fresh.node, address: fresh.address, mailbox: fresh.mailbox, ..self }
     }
 
-    /// How long it may take to stop before it is killed.
+    /// How long it may take to stop before it is killed. Siblings stop one after the other, in reverse order, whatever
+    /// their supervisor's strategy: a tree in which all hang takes the **sum** of their limits (and 5 s or 10 s for each
+    /// nursery). Keep that sum below the time that the service manager grants the process.
     #[must_use]
     pub fn shutdown_within(mut self, limit: Duration) -> Self {
         self.shutdown_within = limit;
@@ -212,7 +214,8 @@ impl SupervisorSpec {
         self
     }
 
-    /// Shows a nursery under this supervisor. Its children are stopped before those of the supervisor.
+    /// Shows a nursery under this supervisor. Its children are stopped before those of the supervisor, and from then on
+    /// it takes nobody until the supervisor is started again.
     #[must_use]
     pub fn nursery(mut self, nursery: &Nursery) -> Self {
         self.nurseries.push(nursery.clone());
