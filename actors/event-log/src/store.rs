@@ -21,6 +21,8 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, Transactio
 
 use crate::{Config, connection, rows, words};
 
+/// The type of an event that tells of a commit that succeeded; the index behind the summaries names it too.
+const COMMIT: &str = "COMMIT_SUCCESS";
 /// Rows are kept at least this long after their arrival, whatever the window: the tables' summaries count over
 /// a day.
 const SUMMARY_PERIOD: Duration = Duration::from_secs(24 * 60 * 60);
@@ -79,7 +81,22 @@ impl Log {
 struct Touched {
     id: i64,
     last_offset: u64,
+    last_commit_offset: Option<u64>,
     last_schema_change: Option<i64>,
+}
+
+impl Touched {
+    fn saw(&mut self, event: &Event, offset: u64) {
+        self.last_offset = offset;
+        if event.event_type != COMMIT {
+            return;
+        }
+        self.last_commit_offset = Some(offset);
+        if event.schema_changed == Some(true) {
+            let time = rows::micros_and_nanos(event.timestamp).0;
+            self.last_schema_change = self.last_schema_change.max(Some(time));
+        }
+    }
 }
 
 impl Store {
@@ -117,22 +134,23 @@ impl Store {
             log.held_bytes += event.body.len() as u64;
             insert(&transaction, log.last, now, table_id, event)?;
             if let Some(table) = touched.get_mut(event.table.as_str()) {
-                table.last_offset = log.last;
-                if event.schema_changed == Some(true) {
-                    table.last_schema_change =
-                        table.last_schema_change.max(Some(rows::micros_and_nanos(event.timestamp).0));
-                }
+                table.saw(event, log.last);
             }
             outcomes.push(Outcome::Accepted { position: Position { epoch: log.epoch, offset: log.last } });
         }
         for table in touched.values().filter(|table| table.last_offset > 0) {
             transaction
                 .prepare_cached(
-                    "UPDATE tables SET last_offset = ?2,
-                         last_schema_change = max(ifnull(last_schema_change, ?3), ifnull(?3, last_schema_change))
+                    "UPDATE tables SET last_offset = ?2, last_commit_offset = ifnull(?3, last_commit_offset),
+                         last_schema_change = max(ifnull(last_schema_change, ?4), ifnull(?4, last_schema_change))
                      WHERE id = ?1",
                 )?
-                .execute(params![table.id, table.last_offset, table.last_schema_change])?;
+                .execute(params![
+                    table.id,
+                    table.last_offset,
+                    table.last_commit_offset,
+                    table.last_schema_change
+                ])?;
         }
         retain(&transaction, &self.limits, &mut log, now, 2 * events.len() + STEP_BESIDE_APPEND)?;
         write_log(&transaction, &log)?;
@@ -230,7 +248,10 @@ fn table_id<'a>(
             .prepare_cached("INSERT INTO tables (name, last_offset) VALUES (?1, 0)")?
             .insert([&event.table])?,
     };
-    touched.insert(&event.table, Touched { id, last_offset: 0, last_schema_change: None });
+    touched.insert(
+        &event.table,
+        Touched { id, last_offset: 0, last_commit_offset: None, last_schema_change: None },
+    );
     Ok(id)
 }
 

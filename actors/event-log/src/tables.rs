@@ -22,11 +22,13 @@ pub struct TablesQuery {
 
 /// What is known of one table. A table is listed for as long as one of its events is held, or recognised as a
 /// duplicate.
+///
+/// A commit is an event of the type `COMMIT_SUCCESS`: an attempt that failed adds nothing and changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableSummary {
     /// Its name.
     pub table: String,
-    /// The commit that arrived last.
+    /// The commit that arrived last. While none of the table is known, its last event, of whatever type.
     pub last_commit: LastCommit,
     /// Commits whose own time lies in the hour up to now.
     pub commits_last_hour: u64,
@@ -100,7 +102,8 @@ pub(crate) fn tables(
         "SELECT tables.name, tables.id, tables.last_schema_change, events.offset, events.event_id,
              events.event_time, events.event_time_nanos, events.event_type, events.operation,
              events.snapshot_id
-         FROM tables CROSS JOIN events ON events.offset = tables.last_offset
+         FROM tables CROSS JOIN events ON events.offset = ifnull(
+             (SELECT offset FROM events WHERE offset = tables.last_commit_offset), tables.last_offset)
          WHERE tables.name > ?1 ORDER BY tables.name",
     )?;
     let mut found = statement.query([&after])?;
@@ -151,7 +154,7 @@ fn count_last_day(
     };
     let mut statement = connection.prepare_cached(
         "SELECT event_time, added_records, added_data_files FROM events INDEXED BY events_by_time
-         WHERE table_id = ?1 AND event_time > ?2 AND event_time <= ?3",
+         WHERE event_type = 'COMMIT_SUCCESS' AND table_id = ?1 AND event_time > ?2 AND event_time <= ?3",
     )?;
     let mut commits = statement.query(params![table_id, ago(24), now.as_microsecond()])?;
     let hour_ago = ago(1);

@@ -85,6 +85,42 @@ fn a_table_says_what_happened_lately() {
 }
 
 #[test]
+fn only_commits_that_succeeded_are_counted() {
+    let mut log = Log::new(Config::default());
+    let failed = |name: &str, table: &str| Event {
+        event_type: "COMMIT_FAILURE".to_owned(),
+        schema_changed: Some(true),
+        ..adding(event(name, table), Some(1_000_000), Some(1_000_000))
+    };
+    let events = [
+        adding(event("1", "t"), Some(5), Some(2)),
+        failed("2", "t"),
+        failed("3", "unlucky"),
+        Event { event_type: "TABLE_SCAN".to_owned(), ..event("4", "t") },
+    ];
+    log.store.append(&events, noon()).unwrap();
+    let [table, unlucky] = &log.tables(&all()).unwrap().items[..] else { panic!("two tables") };
+    assert_eq!((table.commits_last_hour, table.commits_last_day), (1, 1));
+    assert_eq!(table.records_added_last_day, Added { sum: Some(5), commits_without: 0 });
+    assert_eq!(table.files_added_last_day, Added { sum: Some(2), commits_without: 0 });
+    assert_eq!((table.last_commit.offset, table.last_schema_change), (1, None));
+    // A table without a known commit shows its last event instead.
+    assert_eq!((unlucky.commits_last_day, unlucky.last_schema_change), (0, None));
+    assert_eq!((unlucky.last_commit.offset, unlucky.last_commit.event_type.as_str()), (3, "COMMIT_FAILURE"));
+}
+
+#[test]
+fn a_table_whose_last_commit_is_forgotten_shows_its_last_event() {
+    let config = Config { retention_events: 1, deduplication_events: 1, ..Config::default() };
+    let mut log = Log::new(config);
+    let failed = Event { event_type: "COMMIT_FAILURE".to_owned(), ..event("2", "t") };
+    log.store.append(&[event("1", "t"), failed], noon()).unwrap();
+    assert_eq!(log.tables(&all()).unwrap().items[0].last_commit.offset, 1);
+    log.store.maintain(noon()).unwrap();
+    assert_eq!(log.tables(&all()).unwrap().items[0].last_commit.offset, 2);
+}
+
+#[test]
 fn unknown_is_not_zero_and_a_sum_may_pass_64_bits() {
     let mut log = Log::new(Config::default());
     let events = [

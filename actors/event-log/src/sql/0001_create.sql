@@ -17,7 +17,9 @@ CREATE TABLE log (
 CREATE TABLE tables (
     id INTEGER PRIMARY KEY,
     name TEXT NOT NULL UNIQUE,
+    -- Of its last event, and of its last commit that succeeded.
     last_offset INTEGER NOT NULL,
+    last_commit_offset INTEGER,
     -- Microseconds since 1970, by the event's own time.
     last_schema_change INTEGER
 );
@@ -45,7 +47,8 @@ CREATE TABLE events (
 CREATE UNIQUE INDEX events_by_id ON events (event_id);
 CREATE INDEX events_by_commit ON events (table_id, snapshot_id) WHERE snapshot_id IS NOT NULL;
 CREATE INDEX events_by_table ON events (table_id);
-CREATE INDEX events_by_time ON events (table_id, event_time, added_records, added_data_files);
+CREATE INDEX events_by_time ON events (table_id, event_time, added_records, added_data_files)
+    WHERE event_type = 'COMMIT_SUCCESS';
 
 -- Bodies of the events that are held.
 CREATE TABLE bodies (
