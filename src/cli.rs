@@ -57,8 +57,13 @@ pub struct CommonOptions {
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<SocketAddr>,
     /// The directory that holds everything that lasts
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = text_path)]
     pub data: Option<PathBuf>,
+}
+
+/// A path that is text, as every option of the configuration is: another one would silently become a different path.
+fn text_path(text: &str) -> Result<PathBuf, std::convert::Infallible> {
+    Ok(PathBuf::from(text))
 }
 
 impl From<CommonOptions> for Overrides {

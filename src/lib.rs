@@ -8,6 +8,7 @@ mod demo;
 mod http;
 mod lifecycle;
 mod listen;
+mod open_files;
 mod readiness;
 pub mod run;
 mod telemetry;

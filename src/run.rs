@@ -13,6 +13,7 @@ use crate::cli::Answer;
 use crate::config::{self, Configuration, Overrides};
 use crate::exit_code::ExitCode;
 use crate::lifecycle::Lifecycle;
+use crate::open_files;
 use crate::listen::{self, ListenError};
 use crate::telemetry;
 use crate::tree::{self, BuildError, Plan};
@@ -63,12 +64,18 @@ pub fn run(file: Option<&Path>, overrides: &Overrides, variables: &[(String, Str
         return refuse(ExitCode::Configuration, &error);
     }
     freshet_kernel::install_panic_hook();
-    actix_rt::System::new().block_on(async move {
+    open_files::prepare(configuration.sessions.max_sessions);
+    let system = actix_rt::System::new();
+    let code = system.block_on(async move {
         match serve(&configuration, feed).await {
             Ok(code) => code,
             Err(error) => refuse(error.exit_code(), &error),
         }
-    })
+    });
+    // Dropping it would wait without limit for a name that is being resolved or a disk that hangs. Everything that
+    // had to end has ended, and the process is next.
+    std::mem::forget(system);
+    code
 }
 
 /// Says why the daemon does not start, in the log and, since it is read by a person then, in plain words.
@@ -82,12 +89,14 @@ async fn serve(configuration: &Configuration, feed: Feed) -> Result<ExitCode, St
     std::fs::create_dir_all(directory)
         .map_err(|error| StartError::DataDirectory(directory.display().to_string(), error))?;
     let lock = DirectoryLock::acquire(directory).map_err(StartError::Lock)?;
-    let mut signals = Signals::new().map_err(StartError::Signals)?;
     let socket = listen::listen(configuration.server.listen)?;
     let address = socket.local_addr().unwrap_or(configuration.server.listen);
 
     let lifecycle = Lifecycle::default();
     let Plan { root, sessions } = tree::build(configuration, feed, &lock, socket, &lifecycle)?;
+    // Until here a signal does what it does to every process: nothing is at stake yet, and a long check of a large
+    // log must not make the daemon deaf.
+    let mut signals = Signals::new().map_err(StartError::Signals)?;
     let tree = freshet_kernel::start(root);
     lifecycle.started(&tree);
     tracing::info!(
@@ -122,7 +131,10 @@ async fn stop(
     sessions.refuse_new();
     let gently = async {
         tokio::time::sleep(Duration::from_secs(configuration.server.drain_delay_secs)).await;
-        sessions.drain().await;
+        let remaining = sessions.drain().await;
+        if remaining > 0 {
+            tracing::info!(remaining, "clients that do not read are cut off");
+        }
         tree.shutdown().await
     };
     tokio::select! {

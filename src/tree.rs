@@ -110,6 +110,7 @@ pub fn build(
         sessions: sessions.clone(),
         live,
         ingest: IngestCounters::default(),
+        request_body_timeout: Duration::from_secs(configuration.server.request_body_timeout_secs),
         unready_when_degraded: configuration.server.unready_when_degraded,
         lifecycle: lifecycle.clone(),
     };

@@ -77,13 +77,55 @@ async fn every_metric_is_documented_and_every_documented_metric_is_there() {
 }
 
 #[tokio::test]
+async fn probes_may_ask_with_head_and_other_methods_are_told_what_is_allowed() {
+    let (_home, daemon) = Home::new("").start_kept();
+    let client = reqwest::Client::new();
+    for path in ["/", "/events", "/livez", "/readyz", "/metrics", "/actors", "/api/v2/events", "/api/v2/tables"] {
+        let head = client.head(format!("{}{path}", daemon.url)).send().await.expect("it answers");
+        assert_eq!(head.status(), 200, "HEAD {path}");
+        let refused = client.delete(format!("{}{path}", daemon.url)).send().await.expect("it answers");
+        assert_eq!(refused.status(), 405, "DELETE {path}");
+        let allowed = refused.headers().get("allow").expect("it says what it takes").to_str().expect("text");
+        assert!(allowed.contains("GET"), "{path}: {allowed}");
+        let text = refused.text().await.expect("the answer arrives");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).expect("JSON")["code"], "method_not_allowed");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_falls_silent_in_its_body_keeps_nobody_out() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let (_home, daemon) = Home::new("[server]\nworkers = 1\nrequest_body_timeout_secs = 1\n").start_kept();
+    let address = daemon.url.strip_prefix("http://").expect("an address");
+    let mut silent = Vec::new();
+    // As many as one thread reads at once.
+    for _ in 0..8 {
+        let mut stream = tokio::net::TcpStream::connect(address).await.expect("it listens");
+        let head = "POST /api/v2/events HTTP/1.1\r\nHost: freshet\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{";
+        stream.write_all(head.as_bytes()).await.expect("it reads");
+        silent.push(stream);
+    }
+    let (_, body) = support::event(1);
+    support::eventually("another client is served", || async {
+        (daemon.post("application/json", body.clone()).await.0 == 200).then_some(())
+    })
+    .await;
+    let mut answer = vec![0; 12];
+    silent[0].read_exact(&mut answer).await.expect("it is answered");
+    assert_eq!(answer, b"HTTP/1.1 408");
+}
+
+#[tokio::test]
 async fn sigterm_closes_sessions_gently_and_keeps_everything() {
-    let (home, daemon) = Home::new("[sessions]\ndrain_window_secs = 1\n").start_kept();
+    let (home, mut daemon) = Home::new("[sessions]\ndrain_window_secs = 1\n").start_kept();
     let mut dashboard = Client::connect(&format!("{}/events", daemon.url), None).await;
     let (event_id, body) = support::event(1);
     daemon.post("application/json", body).await;
     assert_eq!(dashboard.next_commit().await.last_event_id, event_id);
-    assert_eq!(daemon.terminate().await.code(), Some(0));
+    daemon.signal(Signal::SIGTERM);
+    assert_eq!(daemon.ended().await.code(), Some(0));
+    let log = daemon.log();
+    assert!(!log.iter().any(|line| line.contains("\"ERROR\"") || line.contains("\"WARN\"")), "{log:#?}");
     let closing = dashboard.next().await.expect("the stream says why it ends");
     assert_eq!(closing.kind, "close");
     assert!(closing.data.contains("\"code\""), "{}", closing.data);

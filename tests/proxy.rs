@@ -15,13 +15,14 @@ async fn events_pass_nginx_at_once_compressed_or_not() {
     let upstream = daemon.url.strip_prefix("http://").expect("an address");
     let proxy = Service::nginx(upstream);
     let url = format!("http://127.0.0.1:{}/events", proxy.port);
-    for accepted in ["gzip, br", "identity"] {
+    for (visit, accepted) in ["gzip, br", "identity"].into_iter().enumerate() {
         let headers = HashMap::from([("Accept-Encoding", accepted)]);
         let mut dashboard = Client::connect_with(&url, &headers).await;
         assert_eq!(dashboard.next().await.expect("the first byte comes at once").kind, "connected");
         for number in 0..3 {
-            let (event_id, body) = support::event(accepted.len() * 10 + number);
-            daemon.post("application/json", body.clone()).await;
+            let (event_id, body) = support::event(visit * 10 + number);
+            let (status, answer) = daemon.post("application/json", body.clone()).await;
+            assert_eq!((status, &answer["accepted"]), (200, &1.into()), "{answer}");
             let shown = dashboard.next_commit().await;
             assert_eq!((shown.last_event_id, shown.data), (event_id, body));
         }

@@ -10,12 +10,10 @@ pub struct DemoConfig {
     /// The milliseconds between two commits, on the average.
     #[schemars(range(min = 1, max = 3_600_000))]
     pub interval_millis: u64,
-    /// The seed of what happens in the demo: the same seed tells the same story.
-    pub seed: u64,
 }
 
 impl Default for DemoConfig {
     fn default() -> Self {
-        Self { interval_millis: 1000, seed: 1 }
+        Self { interval_millis: 1000 }
     }
 }

@@ -27,6 +27,10 @@ pub struct ServerConfig {
     /// The seconds that a client has to send the head of its request.
     #[schemars(range(min = 1, max = 300))]
     pub request_head_timeout_secs: u64,
+    /// The seconds that the body of a request has to arrive, so that a client that falls silent in the middle of one
+    /// does not keep others out.
+    #[schemars(range(min = 1, max = 3600))]
+    pub request_body_timeout_secs: u64,
     /// The seconds that an idle connection is kept for the next request. Set it above the idle limit of the load
     /// balancer, so that the balancer is the one that closes.
     #[schemars(range(min = 1, max = 3600))]
@@ -54,6 +58,7 @@ impl Default for ServerConfig {
             workers: 0,
             max_connections_per_worker: 25_000,
             request_head_timeout_secs: 10,
+            request_body_timeout_secs: 30,
             keep_alive_secs: 75,
             unready_when_degraded: true,
             drain_delay_secs: 0,

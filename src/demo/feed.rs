@@ -36,15 +36,14 @@ pub struct DemoFeed {
 /// The child that commits for as long as the daemon runs.
 pub fn child(config: &DemoConfig, limits: Limits, publisher: Arc<dyn Publisher>) -> ChildSpec<DemoFeed> {
     let interval = Duration::from_millis(config.interval_millis);
-    let seed = config.seed;
     ChildSpec::new("demo", CLASS, move |link| DemoFeed {
         link,
         publisher: Arc::clone(&publisher),
         limits: limits.clone(),
         interval,
-        // Each start tells another part of the story, since a commit that was told before is a duplicate.
-        scenario: Scenario::new(seed ^ Timestamp::now().as_microsecond().unsigned_abs()),
-        random: fastrand::Rng::with_seed(seed),
+        // Each start tells another story: a commit that was told before would be a duplicate.
+        scenario: Scenario::new(fastrand::u64(..)),
+        random: fastrand::Rng::new(),
         commits: 0,
         last_table: None,
     })

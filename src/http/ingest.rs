@@ -8,6 +8,7 @@ use freshet_feed::port::{Outcome, StoreError};
 use freshet_feed::{Event, Rejection};
 use serde::Serialize;
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 use super::Services;
 use super::error::ApiError;
@@ -28,10 +29,19 @@ impl Default for IngestPermits {
 /// The answer for one request; the results stand in the order of its events.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Answer {
+    /// Only when no event was accepted, as every error has them.
+    #[serde(flatten)]
+    error: Option<NoneAccepted>,
     accepted: usize,
     duplicate: usize,
     rejected: usize,
     results: Vec<EventResult>,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct NoneAccepted {
+    error: &'static str,
+    code: &'static str,
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -57,11 +67,23 @@ pub async fn post(
     services: web::Data<Services>,
     permits: web::Data<IngestPermits>,
 ) -> Result<HttpResponse, ApiError> {
-    let Ok(_permit) = permits.0.acquire().await else {
-        return Err(StoreError::Stopping.into());
+    let Ok(permit) = timeout(services.request_body_timeout, permits.0.acquire()).await else {
+        return Err(ApiError {
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            code: "too_many_requests_at_once",
+            message: "Too many requests send events now. Try again later.".to_owned(),
+        });
     };
+    let _held_until_answered = permit.map_err(|_| StoreError::Stopping)?;
     let limit = services.limits.max_request_bytes;
-    let body = match payload.to_bytes_limited(limit).await {
+    let Ok(read) = timeout(services.request_body_timeout, payload.to_bytes_limited(limit)).await else {
+        return Err(ApiError {
+            status: StatusCode::REQUEST_TIMEOUT,
+            code: "body_timed_out",
+            message: "The body did not arrive in time.".to_owned(),
+        });
+    };
+    let body = match read {
         Ok(Ok(body)) => body,
         Ok(Err(_)) => return Err(ApiError::bad_request("body_incomplete", "The body did not arrive whole.")),
         Err(_) => {
@@ -115,7 +137,8 @@ fn separate(decoded: Vec<Result<Event, Rejection>>) -> (Vec<Event>, Vec<Place>) 
 }
 
 fn answer(places: Vec<Place>, outcomes: Vec<Outcome>) -> Result<Answer, StoreError> {
-    let mut answer = Answer { accepted: 0, duplicate: 0, rejected: 0, results: Vec::with_capacity(places.len()) };
+    let results = Vec::with_capacity(places.len());
+    let mut answer = Answer { error: None, accepted: 0, duplicate: 0, rejected: 0, results };
     let mut outcomes = outcomes.into_iter();
     for place in places {
         let result = match place {
@@ -143,6 +166,10 @@ fn answer(places: Vec<Place>, outcomes: Vec<Outcome>) -> Result<Answer, StoreErr
             },
         };
         answer.results.push(result);
+    }
+    if status(&answer) == StatusCode::BAD_REQUEST {
+        let error = "No event was accepted; each result says why.";
+        answer.error = Some(NoneAccepted { error, code: "no_event_accepted" });
     }
     Ok(answer)
 }

@@ -35,7 +35,8 @@ pub fn child(socket: TcpListener, services: Services, config: &Configuration) ->
     let socket = Arc::new(socket);
     let services = web::Data::new(services);
     let config = config.clone();
-    let shutdown_within = Duration::from_secs(config.server.shutdown_timeout_secs);
+    // The server looks at its own limit once a second; it is to end by that one and not to be killed.
+    let shutdown_within = Duration::from_secs(config.server.shutdown_timeout_secs + 3);
     ChildSpec::new("http", CLASS, move |link| Listener {
         link,
         socket: Arc::clone(&socket),

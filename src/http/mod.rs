@@ -12,8 +12,11 @@ mod page;
 mod query;
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use actix_web::{HttpResponse, web};
+use actix_web::http::StatusCode;
+use actix_web::http::header::{ALLOW, HeaderValue};
+use actix_web::{FromRequest, Handler, HttpResponse, Resource, Responder, ResponseError, web};
 use freshet_dead_letter::DeadLetters;
 use freshet_event_log::SqliteEventLog;
 use freshet_feed::Limits;
@@ -46,6 +49,8 @@ pub struct Services {
     pub live: Arc<freshet_broadcaster::Live>,
     /// What ingest counts.
     pub ingest: IngestCounters,
+    /// How long the body of a request may take to arrive.
+    pub request_body_timeout: Duration,
     /// Whether an outage makes the instance unready.
     pub unready_when_degraded: bool,
     /// The daemon's own life.
@@ -55,34 +60,52 @@ pub struct Services {
 /// Every route of the daemon.
 pub fn routes(config: &mut web::ServiceConfig) {
     config
-        .route("/", web::get().to(page::live))
-        .route("/events", web::get().to(freshet_session::events))
+        .service(read("/", page::live))
+        // It answers every method itself.
+        .service(web::resource("/events").route(web::to(freshet_session::events)))
         .service(
             web::resource("/api/v2/events")
                 .route(web::get().to(history::events))
+                .route(web::head().to(history::events))
                 .route(web::post().to(ingest::post))
-                .default_service(web::to(method_not_allowed)),
+                .default_service(web::to(async || method_not_allowed("GET, HEAD, POST"))),
         )
-        .route("/api/v2/tables", web::get().to(history::tables))
-        .route("/api/v2/tables/{table}/events", web::get().to(history::table_events))
-        .route("/api/v2/dead-letters", web::get().to(dead_letters::list))
-        .route("/api/v2/dead-letters/{id}", web::get().to(dead_letters::one))
-        .route("/api/v2/dead-letters/{id}/body", web::get().to(dead_letters::body))
-        .route("/livez", web::get().to(health::livez))
-        .route("/readyz", web::get().to(health::readyz))
-        .route("/actors", web::get().to(health::actors))
-        .route("/metrics", web::get().to(metrics::metrics))
+        .service(read("/api/v2/tables", history::tables))
+        .service(read("/api/v2/tables/{table}/events", history::table_events))
+        .service(read("/api/v2/dead-letters", dead_letters::list))
+        .service(read("/api/v2/dead-letters/{id}", dead_letters::one))
+        .service(read("/api/v2/dead-letters/{id}/body", dead_letters::body))
+        .service(read("/livez", health::livez))
+        .service(read("/readyz", health::readyz))
+        .service(read("/actors", health::actors))
+        .service(read("/metrics", metrics::metrics))
         .default_service(web::to(nowhere));
+}
+
+/// An address that is only read. Probes ask with HEAD too.
+fn read<F, Arguments>(path: &str, handler: F) -> Resource
+where
+    F: Handler<Arguments> + Clone,
+    F::Output: Responder + 'static,
+    Arguments: FromRequest + 'static,
+{
+    web::resource(path)
+        .route(web::get().to(handler.clone()))
+        .route(web::head().to(handler))
+        .default_service(web::to(async || method_not_allowed("GET, HEAD")))
 }
 
 async fn nowhere() -> Result<HttpResponse, ApiError> {
     Err(ApiError::not_found("There is nothing at this address."))
 }
 
-async fn method_not_allowed() -> Result<HttpResponse, ApiError> {
-    Err(ApiError {
-        status: actix_web::http::StatusCode::METHOD_NOT_ALLOWED,
+fn method_not_allowed(allowed: &'static str) -> HttpResponse {
+    let error = ApiError {
+        status: StatusCode::METHOD_NOT_ALLOWED,
         code: "method_not_allowed",
-        message: "This address takes GET and POST.".to_owned(),
-    })
+        message: format!("This address takes {allowed}."),
+    };
+    let mut response = error.error_response();
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+    response
 }

@@ -1,7 +1,9 @@
 //! An EventSource as the HTML standard describes it, over a plain HTTP stream.
 
 use std::collections::HashMap;
+use std::io::Write;
 
+use flate2::write::GzDecoder;
 use futures_util::StreamExt;
 use reqwest::header::HeaderMap;
 
@@ -85,6 +87,8 @@ pub struct Client {
     chunks: futures_util::stream::BoxStream<'static, reqwest::Result<bytes::Bytes>>,
     parser: Parser,
     arrived: std::collections::VecDeque<Message>,
+    /// Set when a proxy compresses the stream. What it has decoded is taken after each chunk, as browsers do.
+    decoder: Option<GzDecoder<Vec<u8>>>,
     /// The headers of the answer.
     pub headers: HeaderMap,
 }
@@ -111,7 +115,12 @@ impl Client {
             .expect("the feed answers");
         assert_eq!(response.status(), 200, "the feed opens");
         let headers = response.headers().clone();
+        let decoder = headers.get("content-encoding").map(|encoding| {
+            assert_eq!(encoding, "gzip");
+            GzDecoder::new(Vec::new())
+        });
         Self {
+            decoder,
             chunks: response.bytes_stream().boxed(),
             parser: Parser::default(),
             arrived: std::collections::VecDeque::new(),
@@ -121,12 +130,21 @@ impl Client {
 
     /// The next event, or nothing when the stream ended or broke.
     pub async fn next(&mut self) -> Option<Message> {
+        let wait_until = tokio::time::Instant::now() + super::PATIENCE;
         while self.arrived.is_empty() {
-            let chunk = tokio::time::timeout(super::PATIENCE, self.chunks.next())
+            let chunk = tokio::time::timeout_at(wait_until, self.chunks.next())
                 .await
-                .expect("something arrives in time: an event, a comment, or the end")?;
+                .expect("an event arrives in time, or the end")?;
             let chunk = chunk.ok()?;
-            self.arrived.extend(self.parser.feed(&chunk));
+            let plain = match &mut self.decoder {
+                None => chunk.to_vec(),
+                Some(decoder) => {
+                    decoder.write_all(&chunk).expect("it is gzip");
+                    decoder.flush().expect("it is gzip");
+                    std::mem::take(decoder.get_mut())
+                }
+            };
+            self.arrived.extend(self.parser.feed(&plain));
         }
         self.arrived.pop_front()
     }
