@@ -18,8 +18,9 @@ use crate::slot::Slot;
 pub(crate) struct SessionBody {
     hub: Rc<Hub>,
     slot: Rc<Slot>,
-    /// The first block, which nothing may overtake.
-    connected: Option<Bytes>,
+    /// The first block, which nothing may overtake. Boxed, since the place for it stays for the life of the
+    /// connection.
+    connected: Option<Box<Bytes>>,
 }
 
 impl SessionBody {
@@ -27,7 +28,7 @@ impl SessionBody {
         let counters = &hub.shared.counters;
         counters.sessions.fetch_add(1, Relaxed);
         counters.opened.fetch_add(1, Relaxed);
-        Self { hub, slot, connected: Some(connected) }
+        Self { hub, slot, connected: Some(Box::new(connected)) }
     }
 }
 
@@ -43,7 +44,7 @@ impl MessageBody for SessionBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Bytes, Self::Error>>> {
         if let Some(connected) = self.connected.take() {
-            return Poll::Ready(Some(Ok(connected)));
+            return Poll::Ready(Some(Ok(*connected)));
         }
         self.slot.poll_take(context).map(|bytes| bytes.map(Ok))
     }

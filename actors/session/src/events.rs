@@ -58,8 +58,10 @@ fn open(request: &HttpRequest, sessions: &Sessions) -> HttpResponse {
     };
     let is_new = wish.last_event_id.is_none();
     let slot = hub.register(wish.filter, if is_new { State::Live } else { State::CatchingUp });
-    let actor = SessionActor::new(hub.clone(), slot.clone(), wish.last_event_id);
-    if shared.nursery.start(move || actor).is_err() {
+    let requested = wish.last_event_id.map(String::into_boxed_str);
+    let of_actor = (hub.clone(), slot.clone());
+    // Made inside, since an actor that is dropped unstarted would count as a session that failed.
+    if shared.nursery.start(move || SessionActor::new(of_actor.0, of_actor.1, requested)).is_err() {
         hub.unregister(&slot);
         shared.counters.refused.fetch_add(1, Relaxed);
         return not_now(sessions, "as many clients are connected as may be", "too_many_sessions");

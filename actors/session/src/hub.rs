@@ -28,7 +28,7 @@ pub(crate) struct Hub {
     position: Cell<Position>,
     /// Wakes clients that are ahead of this thread.
     pub(crate) advanced: Notify,
-    tick: Cell<u64>,
+    tick: Cell<u32>,
 }
 
 impl Hub {
@@ -54,9 +54,10 @@ impl Hub {
         let heartbeat_secs = self.shared.config.heartbeat_secs;
         let tenth = heartbeat_secs / 10;
         let heartbeat_ticks = fastrand::u64(heartbeat_secs - tenth..=heartbeat_secs + tenth).max(1);
+        let heartbeat_ticks = u16::try_from(heartbeat_ticks).unwrap_or(u16::MAX);
         let slot = Slot::new(Rc::clone(&filter), state, heartbeat_ticks);
         let group = groups.entry(filter).or_default();
-        slot.index.set(group.len());
+        slot.index.set(index_of(group.len()));
         slot.quiet_since.set(self.tick.get());
         group.push(Rc::clone(&slot));
         slot
@@ -66,13 +67,13 @@ impl Hub {
     pub(crate) fn unregister(&self, slot: &Slot) {
         let mut groups = self.groups.borrow_mut();
         let Some(group) = groups.get_mut(&slot.filter) else { return };
-        let index = slot.index.get();
+        let index = slot.index.get() as usize;
         if !group.get(index).is_some_and(|found| std::ptr::eq(Rc::as_ptr(found), slot)) {
             return;
         }
         group.swap_remove(index);
         if let Some(moved) = group.get(index) {
-            moved.index.set(index);
+            moved.index.set(slot.index.get());
         }
         if group.is_empty() {
             groups.remove(&slot.filter);
@@ -170,7 +171,7 @@ impl Hub {
         let catching_up = Rc::new(Delivery::notice(notice::heartbeat(None)));
         let mut given = 0;
         for slot in self.groups.borrow().values().flatten() {
-            if tick - slot.quiet_since.get() < slot.heartbeat_ticks || !slot.has_nothing_queued() {
+            if tick - slot.quiet_since.get() < u32::from(slot.heartbeat_ticks) || !slot.has_nothing_queued() {
                 continue;
             }
             let heartbeat = if slot.state() == State::Live { &live } else { &catching_up };
@@ -178,4 +179,9 @@ impl Hub {
         }
         self.shared.counters.heartbeats.fetch_add(given, Relaxed);
     }
+}
+
+/// A process has fewer open files than a `u32` counts.
+fn index_of(clients: usize) -> u32 {
+    u32::try_from(clients).unwrap_or(u32::MAX)
 }

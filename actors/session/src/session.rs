@@ -1,9 +1,11 @@
 //! The actor of one client. It only controls; no event passes through it.
 
-use std::future::poll_fn;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::{Poll, ready};
 
-use actix::{Actor, ActorContext, ActorFutureExt, AsyncContext, Context, WrapFuture};
+use actix::fut::ActorFuture;
+use actix::{Actor, ActorContext, AsyncContext, Context, WrapFuture};
 
 use crate::catch_up;
 use crate::close_code::CloseCode;
@@ -11,23 +13,17 @@ use crate::hub::Hub;
 use crate::slot::Slot;
 
 /// Brings its client to the live stream, and stays until the connection has ended. It lives on the thread that
-/// serves the client's socket.
+/// serves the client's socket. However it ends, the client is not left waiting.
 pub struct SessionActor {
-    control: Control,
-    requested: Option<String>,
-}
-
-/// What the actor holds of its session. However the actor ends, the client is not left waiting.
-#[derive(Clone)]
-struct Control {
     hub: Rc<Hub>,
     slot: Rc<Slot>,
+    requested: Option<Box<str>>,
 }
 
 impl SessionActor {
     /// `requested` is what the client resumes from.
-    pub(crate) fn new(hub: Rc<Hub>, slot: Rc<Slot>, requested: Option<String>) -> Self {
-        Self { control: Control { hub, slot }, requested }
+    pub(crate) fn new(hub: Rc<Hub>, slot: Rc<Slot>, requested: Option<Box<str>>) -> Self {
+        Self { hub, slot, requested }
     }
 }
 
@@ -35,27 +31,43 @@ impl Actor for SessionActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
-        let ended = run(self.control.clone(), self.requested.take());
-        ctx.spawn(ended.into_actor(self).map(|(), _, ctx| ctx.stop()));
+        // A catch-up ends with the connection, whatever it waits for.
+        ctx.spawn(UntilGone);
+        if let Some(requested) = self.requested.take() {
+            ctx.spawn(catch_up(Rc::clone(&self.hub), Rc::clone(&self.slot), requested).into_actor(self));
+        }
     }
 }
 
 impl Drop for SessionActor {
     fn drop(&mut self) {
-        let Control { hub, slot } = &self.control;
-        let code = if hub.shared.is_draining() { CloseCode::ShuttingDown } else { CloseCode::InternalError };
-        hub.close(slot, code);
+        let is_draining = self.hub.shared.is_draining();
+        self.hub
+            .close(&self.slot, if is_draining { CloseCode::ShuttingDown } else { CloseCode::InternalError });
     }
 }
 
-async fn run(Control { hub, slot }: Control, requested: Option<String>) {
-    if let Some(requested) = requested {
-        // Boxed, since most clients never catch up and each keeps this future for its life.
-        let caught_up = Box::pin(catch_up::run(&hub, &slot, &requested)).await;
-        if let Err(error) = caught_up {
-            tracing::warn!(code = error.code(), %error, "a client cannot catch up: the log cannot be read");
-            hub.close(&slot, CloseCode::StoreUnavailable);
-        }
+/// Stops the actor when the connection has ended. It holds nothing, since each client keeps one for its life.
+struct UntilGone;
+
+impl ActorFuture<SessionActor> for UntilGone {
+    type Output = ();
+
+    fn poll(
+        self: Pin<&mut Self>,
+        actor: &mut SessionActor,
+        ctx: &mut Context<SessionActor>,
+        task: &mut std::task::Context<'_>,
+    ) -> Poll<()> {
+        ready!(actor.slot.poll_gone(task));
+        ctx.stop();
+        Poll::Ready(())
     }
-    poll_fn(|context| slot.poll_gone(context)).await;
+}
+
+async fn catch_up(hub: Rc<Hub>, slot: Rc<Slot>, requested: Box<str>) {
+    if let Err(error) = catch_up::run(&hub, &slot, &requested).await {
+        tracing::warn!(code = error.code(), %error, "a client cannot catch up: the log cannot be read");
+        hub.close(&slot, CloseCode::StoreUnavailable);
+    }
 }

@@ -27,20 +27,21 @@ pub(crate) enum State {
 }
 
 /// Shared by the hub that fills it, the body that drains it and the actor that controls it, all on one thread.
-#[derive(Debug)]
+///
+/// Each connection has one, so its fields are no wider than they need be.
 pub(crate) struct Slot {
     /// What the client wants; the key of its group.
     pub(crate) filter: Rc<EventFilter>,
     /// Where it stands in its group.
-    pub(crate) index: Cell<usize>,
+    pub(crate) index: Cell<u32>,
     /// The tick of the hub at which it was last given something.
-    pub(crate) quiet_since: Cell<u64>,
+    pub(crate) quiet_since: Cell<u32>,
     /// After so many quiet ticks it gets a heartbeat.
-    pub(crate) heartbeat_ticks: u64,
+    pub(crate) heartbeat_ticks: u16,
     state: Cell<State>,
     outbox: RefCell<Outbox>,
-    body: RefCell<Option<Waker>>,
-    actor: RefCell<Option<Waker>>,
+    body: Cell<Option<Waker>>,
+    actor: Cell<Option<Waker>>,
 }
 
 /// What became of a delivery.
@@ -57,7 +58,7 @@ pub(crate) enum Given {
 }
 
 impl Slot {
-    pub(crate) fn new(filter: Rc<EventFilter>, state: State, heartbeat_ticks: u64) -> Rc<Self> {
+    pub(crate) fn new(filter: Rc<EventFilter>, state: State, heartbeat_ticks: u16) -> Rc<Self> {
         Rc::new(Self {
             filter,
             index: Cell::new(0),
@@ -65,8 +66,8 @@ impl Slot {
             heartbeat_ticks,
             state: Cell::new(state),
             outbox: RefCell::default(),
-            body: RefCell::default(),
-            actor: RefCell::default(),
+            body: Cell::default(),
+            actor: Cell::default(),
         })
     }
 
@@ -121,7 +122,7 @@ impl Slot {
     pub(crate) fn body_is_gone(&self) {
         self.state.set(State::Gone);
         self.outbox.borrow_mut().clear();
-        self.body.borrow_mut().take();
+        self.body.take();
         wake(&self.actor);
     }
 
@@ -166,16 +167,13 @@ impl Slot {
     }
 }
 
-fn wake(waker: &RefCell<Option<Waker>>) {
-    if let Some(waker) = waker.borrow_mut().take() {
+fn wake(waker: &Cell<Option<Waker>>) {
+    if let Some(waker) = waker.take() {
         waker.wake();
     }
 }
 
-fn remember(waker: &RefCell<Option<Waker>>, context: &Context<'_>) {
-    let mut waker = waker.borrow_mut();
-    match &mut *waker {
-        Some(known) => known.clone_from(context.waker()),
-        None => *waker = Some(context.waker().clone()),
-    }
+fn remember(waker: &Cell<Option<Waker>>, context: &Context<'_>) {
+    let known = waker.take().filter(|known| known.will_wake(context.waker()));
+    waker.set(Some(known.unwrap_or_else(|| context.waker().clone())));
 }

@@ -33,6 +33,7 @@ async fn one_client_too_many_is_told_when_to_come_back() {
     assert!((1..=5).contains(&retry_after));
     assert_eq!(refused.body().await["code"], "too_many_sessions");
     assert_eq!(daemon.sessions.counters().refused.load(Relaxed), 1);
+    assert_eq!(daemon.sessions.counters().closed(CloseCode::InternalError), 0, "it never was open");
 
     drop(first);
     daemon.until(|daemon| daemon.open_sessions() == 1).await;
