@@ -2,9 +2,9 @@
 
 pub mod cli;
 pub mod config;
-pub mod exit_code;
 mod counted;
 mod demo;
+pub mod exit_code;
 mod http;
 mod lifecycle;
 mod listen;

@@ -13,7 +13,9 @@ const BACKLOG: i32 = 4096;
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// Another process listens there.
-    #[error("cannot listen on {0}: the port is in use by another process; stop it, or choose another with --listen")]
+    #[error(
+        "cannot listen on {0}: the port is in use by another process; stop it, or choose another with --listen"
+    )]
     InUse(SocketAddr),
     /// Another reason of the operating system.
     #[error("cannot listen on {0}: {1}")]

@@ -43,7 +43,9 @@ fn collect<'a>(node: &'a Snapshot, path: &mut Vec<&'a str>, reasons: &mut Vec<Re
         }
         NodeState::Starting => Some(("starting".to_owned(), "it has not started yet".to_owned())),
         NodeState::Stopping => Some(("stopping".to_owned(), "it is being stopped".to_owned())),
-        NodeState::Stopped => Some(("stopped".to_owned(), "it has stopped and is not started again".to_owned())),
+        NodeState::Stopped => {
+            Some(("stopped".to_owned(), "it has stopped and is not started again".to_owned()))
+        }
     };
     if let Some((code, reason)) = told {
         let outage = matches!(node.state, NodeState::Degraded { .. });
@@ -79,8 +81,11 @@ mod tests {
 
     #[test]
     fn every_part_that_is_not_well_is_named_by_its_path() {
-        let outage =
-            NodeState::Degraded { code: "connection_refused", reason: "nobody listens".to_owned(), degraded_millis: 7 };
+        let outage = NodeState::Degraded {
+            code: "connection_refused",
+            reason: "nobody listens".to_owned(),
+            degraded_millis: 7,
+        };
         let tree = node(
             "root",
             NodeState::Running,
@@ -90,7 +95,8 @@ mod tests {
             ],
         );
         let found = reasons(&tree, true);
-        let told: Vec<_> = found.iter().map(|reason| (&*reason.actor, &*reason.code, reason.outage)).collect();
+        let told: Vec<_> =
+            found.iter().map(|reason| (&*reason.actor, &*reason.code, reason.outage)).collect();
         assert_eq!(
             told,
             [

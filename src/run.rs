@@ -13,8 +13,8 @@ use crate::cli::Answer;
 use crate::config::{self, Configuration, Overrides};
 use crate::exit_code::ExitCode;
 use crate::lifecycle::Lifecycle;
-use crate::open_files;
 use crate::listen::{self, ListenError};
+use crate::open_files;
 use crate::telemetry;
 use crate::tree::{self, BuildError, Plan};
 
@@ -55,7 +55,12 @@ pub enum Feed {
 }
 
 /// Runs the daemon until it ends, and gives the code to exit with.
-pub fn run(file: Option<&Path>, overrides: &Overrides, variables: &[(String, String)], feed: Feed) -> ExitCode {
+pub fn run(
+    file: Option<&Path>,
+    overrides: &Overrides,
+    variables: &[(String, String)],
+    feed: Feed,
+) -> ExitCode {
     let configuration = match config::load(file, variables, overrides) {
         Ok(configuration) => configuration,
         Err(problems) => return Answer::bad_configuration(&problems).print(),

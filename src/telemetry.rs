@@ -25,6 +25,7 @@ pub fn start(config: &LogConfig) -> Result<(), tracing_subscriber::filter::Parse
         .with_timer(SystemTime)
         .with_ansi(human && io::stderr().is_terminal());
     // A second start in one process, as tests do, keeps the first one's subscriber.
-    let _already_started = if human { builder.try_init() } else { builder.json().flatten_event(true).try_init() };
+    let _already_started =
+        if human { builder.try_init() } else { builder.json().flatten_event(true).try_init() };
     Ok(())
 }

@@ -13,8 +13,8 @@ use freshet_dead_letter::{self as dead_letter, DeadLetters};
 use freshet_event_log::DirectoryLock;
 use freshet_feed::cloud_events::Binding;
 use freshet_feed::ingest::decode_message;
-use freshet_feed::{Limits, RejectionCode};
 use freshet_feed::port::{DeadLetterStore, EventLog, Publisher};
+use freshet_feed::{Limits, RejectionCode};
 use freshet_kernel::{Backoff, ChildSpec, Nursery, SupervisorSpec};
 use freshet_session::Sessions;
 use freshet_stomp_subscriber::acknowledge::Refusal;
@@ -74,7 +74,8 @@ pub fn build(
     let dead_letter_file = lock.directory().join(DEAD_LETTER_FILE);
     // The room itself lives through an outage of its file; at the start a person is there who can put it right.
     dead_letter::Store::open(&dead_letter_file, configuration.dead_letters.clone())?;
-    let dead_letter = dead_letter::child("dead-letters", dead_letter_file, configuration.dead_letters.clone());
+    let dead_letter =
+        dead_letter::child("dead-letters", dead_letter_file, configuration.dead_letters.clone());
     let dead_letters = DeadLetters::new(dead_letter.address());
     let buried = BuriedCounts::beginning_with(RejectionCode::ALL.iter().map(|code| code.as_str()));
     let counted: Arc<dyn DeadLetterStore> =
@@ -150,7 +151,9 @@ fn stomp_decoder(limits: Limits) -> Arc<freshet_stomp_subscriber::Decode> {
     Arc::new(move |headers: &[(String, String)], body: &Bytes| {
         let texts = headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let content_type = texts.clone().find(|(name, _)| *name == "content-type").map(|(_, value)| value);
-        decode_message(Binding::KAFKA, content_type, texts, body, &limits)
-            .map_err(|rejection| Refusal { code: rejection.code.as_str().to_owned(), reason: rejection.to_string() })
+        decode_message(Binding::KAFKA, content_type, texts, body, &limits).map_err(|rejection| Refusal {
+            code: rejection.code.as_str().to_owned(),
+            reason: rejection.to_string(),
+        })
     })
 }

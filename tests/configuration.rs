@@ -24,8 +24,8 @@ fn root() -> PathBuf {
 
 fn toml_files(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
+    for entry in fs::read_dir(folder).expect("the folder is there") {
+        let path = entry.expect("it can be listed").path();
         if path.is_dir() {
             files.extend(toml_files(&path));
         } else if path.extension().is_some_and(|extension| extension == "toml") {
@@ -329,7 +329,7 @@ fn the_example_of_a_list_in_the_reference_is_good() {
 }
 
 fn json(value: &impl serde::Serialize) -> serde_json::Value {
-    serde_json::to_value(value).unwrap()
+    serde_json::to_value(value).expect("it is JSON")
 }
 
 fn count_of_leaves(value: &serde_json::Value) -> usize {

@@ -92,7 +92,8 @@ impl DemoFeed {
 
 fn decode(commit: &Commit, limits: &Limits) -> Result<Vec<Event>, String> {
     let body = Bytes::copy_from_slice(&commit.body);
-    let decoded = decode_request(Some("application/json"), [], &body, limits).map_err(|error| error.to_string())?;
+    let decoded =
+        decode_request(Some("application/json"), [], &body, limits).map_err(|error| error.to_string())?;
     decoded.into_iter().map(|event| event.map_err(|rejection| rejection.message.into_owned())).collect()
 }
 

@@ -239,9 +239,8 @@ impl Scenario {
                     name.replace('.', "/")
                 ),
                 schema_changed: new_column.is_some(),
-                schema_change: new_column.map(|(name, kind)| SchemaChange {
-                    added_columns: vec![Column { name, r#type: kind }],
-                }),
+                schema_change: new_column
+                    .map(|(name, kind)| SchemaChange { added_columns: vec![Column { name, r#type: kind }] }),
             },
         };
         Ok(Commit {

@@ -69,7 +69,10 @@ impl Family<'_> {
     }
 
     /// Adds a whole number with its labels.
-    #[expect(clippy::cast_precision_loss, reason = "the format has doubles only; 2^53 events are out of reach")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "the format has doubles only; 2^53 events are out of reach"
+    )]
     pub fn count(&mut self, labels: &[(&str, &str)], count: u64) -> &mut Self {
         self.value(labels, count as f64)
     }

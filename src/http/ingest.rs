@@ -99,7 +99,8 @@ pub async fn post(
     let texts: Vec<(&str, &str)> =
         headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?))).collect();
     let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let decoded = decode_request(content_type, texts.iter().copied(), &body, &services.limits).map_err(refused)?;
+    let decoded =
+        decode_request(content_type, texts.iter().copied(), &body, &services.limits).map_err(refused)?;
     services.ingest.count(&decoded);
     let (events, places) = separate(decoded);
     let outcomes = if events.is_empty() { Vec::new() } else { services.publisher.publish(events).await? };
@@ -196,7 +197,8 @@ mod tests {
     #[test]
     fn answers_stand_in_the_order_of_the_events() {
         let position = Position { epoch: Epoch(1), offset: 9 };
-        let rejection = freshet_feed::decode::decode_event(&"7".into(), &freshet_feed::Limits::default()).unwrap_err();
+        let rejection =
+            freshet_feed::decode::decode_event(&"7".into(), &freshet_feed::Limits::default()).unwrap_err();
         let places = vec![event("a"), Place::Rejected(rejection), event("b")];
         let answer = answer(places, vec![Outcome::Duplicate, Outcome::Accepted { position }]).unwrap();
         assert_eq!((answer.accepted, answer.duplicate, answer.rejected), (1, 1, 1));

@@ -53,7 +53,9 @@ impl Listener {
         let server = HttpServer::new(move || {
             App::new()
                 .app_data(services.clone())
-                .app_data(web::Data::new(services.sessions.clone())).app_data(web::Data::new(IngestPermits::default())).configure(routes)
+                .app_data(web::Data::new(services.sessions.clone()))
+                .app_data(web::Data::new(IngestPermits::default()))
+                .configure(routes)
         })
         .on_connect(freshet_session::on_connect(&self.config.sessions))
         .h1_write_buffer_size(WRITE_BUFFER_BYTES)

@@ -123,7 +123,8 @@ fn events(families: &mut Families, services: &Services) {
     counter("freshet_event_log_append_failures_total", "Appends that failed.", &live.append_failures);
     counter("freshet_broadcast_batches_total", "Batches handed to the worker threads.", &live.batches);
 
-    let mut family = families.counter("freshet_events_rejected_total", "Events refused at HTTP ingest, by code.");
+    let mut family =
+        families.counter("freshet_events_rejected_total", "Events refused at HTTP ingest, by code.");
     for (code, count) in RejectionCode::ALL.iter().zip(&services.ingest.rejected) {
         family.count(&[("code", code.as_str())], count.load(Relaxed));
     }
@@ -141,11 +142,17 @@ fn events(families: &mut Families, services: &Services) {
     }
     families
         .histogram("freshet_delivery_latency_seconds", "Time from an event's own timestamp to its push.")
-        .distribution(&buckets, millis_as_seconds(live.latency_sum_millis.load(Relaxed)), counts.iter().sum());
+        .distribution(
+            &buckets,
+            millis_as_seconds(live.latency_sum_millis.load(Relaxed)),
+            counts.iter().sum(),
+        );
 
     let log = services.log.statistics();
     families.gauge("freshet_event_log_events", "Events that the log holds.").count(&[], log.held_events);
-    families.gauge("freshet_event_log_bytes", "Size of the log on disk, in bytes.").count(&[], log.disk_bytes);
+    families
+        .gauge("freshet_event_log_bytes", "Size of the log on disk, in bytes.")
+        .count(&[], log.disk_bytes);
 }
 
 fn sessions(families: &mut Families, services: &Services) {

@@ -35,7 +35,10 @@ impl Parameters {
 
     /// The last value of a parameter; an empty one counts as none.
     pub fn text(&self, name: &str) -> Option<&str> {
-        self.pairs().filter(|(given, value)| *given == name && !value.is_empty()).last().map(|(_, value)| value)
+        self.pairs()
+            .filter(|(given, value)| *given == name && !value.is_empty())
+            .last()
+            .map(|(_, value)| value)
     }
 
     /// The same, in another type.

@@ -70,8 +70,12 @@ pub fn freshet() -> Command {
 impl Daemon {
     /// Starts the command and waits until it says where it listens.
     pub fn start(mut command: Command) -> Self {
-        let mut child =
-            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the daemon starts");
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the daemon starts");
         let lines = BufReader::new(child.stderr.take().expect("its log is piped")).lines();
         let log = Arc::new(Mutex::new(Vec::new()));
         let (listening, address) = mpsc::sync_channel(1);

@@ -41,7 +41,8 @@ impl Parser {
                 b'\n' if self.after_carriage_return => self.after_carriage_return = false,
                 b'\n' | b'\r' => {
                     self.after_carriage_return = byte == b'\r';
-                    let line = String::from_utf8(std::mem::take(&mut self.line)).expect("the stream is UTF-8");
+                    let line =
+                        String::from_utf8(std::mem::take(&mut self.line)).expect("the stream is UTF-8");
                     dispatched.extend(self.line(&line));
                 }
                 _ => {
@@ -75,7 +76,9 @@ impl Parser {
                 None => self.data = Some(value.to_owned()),
             },
             "id" if !value.contains('\0') => self.last_event_id = value.to_owned(),
-            "retry" if value.bytes().all(|digit| digit.is_ascii_digit()) => self.retry_millis = value.parse().ok(),
+            "retry" if value.bytes().all(|digit| digit.is_ascii_digit()) => {
+                self.retry_millis = value.parse().ok()
+            }
             _ => {}
         }
         None

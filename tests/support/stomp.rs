@@ -16,8 +16,9 @@ impl Producer {
     pub async fn connect(port: u16, host: &str, login: &str, passcode: &str) -> Self {
         let stream = TcpStream::connect(("127.0.0.1", port)).await.expect("the broker listens");
         let mut producer = Self { stream: BufReader::new(stream), sent: 0 };
-        let connect =
-            format!("CONNECT\naccept-version:1.2\nhost:{host}\nlogin:{login}\npasscode:{passcode}\nheart-beat:0,0\n\n\0");
+        let connect = format!(
+            "CONNECT\naccept-version:1.2\nhost:{host}\nlogin:{login}\npasscode:{passcode}\nheart-beat:0,0\n\n\0"
+        );
         producer.write(connect.as_bytes()).await;
         assert!(producer.frame().await.starts_with("CONNECTED"), "the broker lets us in");
         producer
@@ -25,7 +26,8 @@ impl Producer {
 
     /// Sends a message without waiting for its receipt.
     pub async fn send(&mut self, destination: &str, headers: &[(&str, &str)], body: &[u8]) {
-        let mut frame = format!("SEND\ndestination:{destination}\npersistent:true\ncontent-length:{}\n", body.len());
+        let mut frame =
+            format!("SEND\ndestination:{destination}\npersistent:true\ncontent-length:{}\n", body.len());
         for (name, value) in headers {
             frame.push_str(&format!("{name}:{value}\n"));
         }
@@ -50,7 +52,10 @@ impl Producer {
             self.stream.get_mut().write_all(bytes).await?;
             self.stream.get_mut().flush().await
         };
-        tokio::time::timeout(PATIENCE, written).await.expect("the broker reads in time").expect("the broker reads");
+        tokio::time::timeout(PATIENCE, written)
+            .await
+            .expect("the broker reads in time")
+            .expect("the broker reads");
     }
 
     async fn frame(&mut self) -> String {

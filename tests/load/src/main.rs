@@ -77,7 +77,12 @@ fn bench(options: &Options) -> Result<()> {
     }
     let machine = describe_machine();
     let (rows, slow_rows) = measure_all(options)?;
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    // The name of a binary is enough: where it lies on this machine helps nobody.
+    let name = |argument: String| match Path::new(&argument).file_name() {
+        Some(name) if Path::new(&argument).is_absolute() => name.to_string_lossy().into_owned(),
+        _ => argument,
+    };
+    let arguments: Vec<String> = std::env::args().skip(1).map(name).collect();
     let circumstances = Circumstances {
         command: format!("freshet-load {}", arguments.join(" ")),
         machine,
