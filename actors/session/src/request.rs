@@ -6,6 +6,9 @@ use freshet_feed::filter::FilterError;
 /// The longest id to resume from, in bytes.
 pub const LAST_EVENT_ID_MAX_BYTES: usize = 1024;
 
+/// The one channel there is, which `?channels=` may name.
+pub const CHANNEL: &str = "iceberg";
+
 /// A client's wish, understood.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SessionRequest {
@@ -22,8 +25,12 @@ pub(crate) enum BadRequest {
     Filter(#[from] FilterError),
     #[error("the query string cannot be decoded")]
     Query,
-    #[error("unknown parameter; known are table, operation, application, schemaChanged and lastEventId")]
+    #[error(
+        "unknown parameter; known are channels, table, operation, application, schemaChanged and lastEventId"
+    )]
     UnknownParameter,
+    #[error("unknown channel; the only one is {CHANNEL}")]
+    UnknownChannel,
     #[error("the last event id is longer than {LAST_EVENT_ID_MAX_BYTES} bytes")]
     LastEventIdTooLong,
 }
@@ -35,6 +42,7 @@ impl BadRequest {
             Self::Filter(error) => error.code(),
             Self::Query => "invalid_query",
             Self::UnknownParameter => "unknown_parameter",
+            Self::UnknownChannel => "unknown_channel",
             Self::LastEventIdTooLong => "invalid_last_event_id",
         }
     }
@@ -43,9 +51,15 @@ impl BadRequest {
 impl SessionRequest {
     /// `header` is the value of `Last-Event-ID`, which is UTF-8 by the standard; other bytes fit no id.
     pub(crate) fn read(header: Option<&[u8]>, query: &[(String, String)]) -> Result<Self, BadRequest> {
-        const KNOWN: [&str; 5] = ["table", "operation", "application", "schemaChanged", "lastEventId"];
+        const KNOWN: [&str; 6] =
+            ["channels", "table", "operation", "application", "schemaChanged", "lastEventId"];
         if query.iter().any(|(name, _)| !KNOWN.contains(&name.as_str())) {
             return Err(BadRequest::UnknownParameter);
+        }
+        let channels = query.iter().filter(|(name, _)| name == "channels");
+        let mut named = channels.flat_map(|(_, list)| list.split(',')).map(str::trim);
+        if named.any(|channel| !channel.is_empty() && channel != CHANNEL) {
+            return Err(BadRequest::UnknownChannel);
         }
         let filter =
             EventFilter::from_query(query.iter().map(|(name, value)| (name.as_str(), value.as_str())))?;
@@ -82,11 +96,20 @@ mod tests {
     }
 
     #[test]
+    fn naming_the_one_channel_is_the_same_as_naming_none() {
+        for list in ["iceberg", " iceberg , iceberg", ""] {
+            let named = SessionRequest::read(None, &query(&[("channels", list)]));
+            assert_eq!(named, Ok(SessionRequest::default()), "{list:?}");
+        }
+    }
+
+    #[test]
     fn each_bad_wish_has_its_code() {
         let long = "x".repeat(LAST_EVENT_ID_MAX_BYTES + 1);
         for (pair, code) in [
             (("schemaChanged", "maybe"), "invalid_filter"),
             (("tabel", "x"), "unknown_parameter"),
+            (("channels", "iceberg,kafka"), "unknown_channel"),
             (("lastEventId", long.as_str()), "invalid_last_event_id"),
         ] {
             assert_eq!(SessionRequest::read(None, &query(&[pair])).unwrap_err().code(), code);
