@@ -52,7 +52,8 @@ impl MessageBody for SessionBody {
 
 impl Drop for SessionBody {
     fn drop(&mut self) {
-        self.slot.body_is_gone();
+        let dropped = self.slot.body_is_gone();
+        self.hub.shared.counters.dropped.fetch_add(dropped, Relaxed);
         self.hub.unregister(&self.slot);
         self.hub.shared.session_ended();
     }

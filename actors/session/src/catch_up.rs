@@ -96,7 +96,7 @@ pub(crate) async fn run(hub: &Hub, slot: &Slot, requested: &str) -> Result<(), S
             Step::GoLive => {
                 // A client that filters may have got nothing for a long while: move its id on.
                 if !slot.filter.is_all() {
-                    let marker = Rc::new(Delivery::notice(notice::heartbeat(Some(live))));
+                    let marker = Rc::new(Delivery::notice(notice::heartbeat(Some(&hub.newest_id()))));
                     hub.give_one(slot, &marker);
                 }
                 slot.go_live();
@@ -144,7 +144,9 @@ async fn tell_gap(hub: &Hub, slot: &Slot, requested: &str, before_oldest: u64) {
 }
 
 async fn replay(hub: &Hub, slot: &Slot, page: &Arc<Batch>, range: std::ops::Range<usize>) {
-    let Some(delivery) = Delivery::select(page, range, &slot.filter) else { return };
+    let Some(delivery) = Delivery::select(page, range, &slot.filter, hub.shared.config.when_full) else {
+        return;
+    };
     let (events, bytes) = (delivery.event_count() as u64, delivery.bytes().len() as u64);
     if give(hub, slot, delivery).await {
         let counters = &hub.shared.counters;

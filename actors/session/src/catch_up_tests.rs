@@ -205,8 +205,10 @@ impl Client {
     }
 
     fn offsets(&self) -> Vec<u64> {
-        self.text
-            .lines()
+        // A heartbeat has an id too.
+        let commits = self.text.split("\n\n").filter(|block| block.contains("event: iceberg-mutation"));
+        commits
+            .flat_map(str::lines)
             .filter_map(|line| line.strip_prefix("id: e"))
             .map(|id| id.parse().unwrap())
             .collect()

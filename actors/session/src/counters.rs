@@ -21,6 +21,9 @@ pub struct Counters {
     pub replayed: AtomicU64,
     /// Events left out by coalescing.
     pub coalesced: AtomicU64,
+    /// Events that waited for a client, or did not fit any more, when its session ended. A client that resumes gets
+    /// them then.
+    pub dropped: AtomicU64,
     /// Gaps that clients were told.
     pub gaps: AtomicU64,
     /// Heartbeats put into outboxes.

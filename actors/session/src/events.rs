@@ -24,7 +24,7 @@ const LOG_READ_WITHIN: Duration = Duration::from_secs(5);
 /// |---|---|---|
 /// | 200 | | the stream; for HEAD its headers only |
 /// | 204 | | OPTIONS |
-/// | 400 | `invalid_filter`, `unknown_parameter`, `invalid_last_event_id`, `invalid_query` | the request cannot be understood |
+/// | 400 | `invalid_filter`, `unknown_parameter`, `unknown_channel`, `invalid_last_event_id`, `invalid_query` | the request cannot be understood |
 /// | 405 | `method_not_allowed` | another method |
 /// | 503 with `Retry-After` | `too_many_sessions`, `draining`, `store_unavailable` | not now |
 pub async fn events(request: HttpRequest, sessions: web::Data<Sessions>) -> HttpResponse {
@@ -58,6 +58,10 @@ fn open(request: &HttpRequest, sessions: &Sessions) -> HttpResponse {
     };
     let is_new = wish.last_event_id.is_none();
     let slot = hub.register(wish.filter, if is_new { State::Live } else { State::CatchingUp });
+    let client_id = uuid::Uuid::new_v4();
+    let newest_id = hub.newest_id();
+    let id = wish.last_event_id.as_deref().unwrap_or(&newest_id);
+    let connected = notice::connected(client_id, shared.config.retry(), id);
     let requested = wish.last_event_id.map(String::into_boxed_str);
     let of_actor = (hub.clone(), slot.clone());
     // Made inside, since an actor that is dropped unstarted would count as a session that failed.
@@ -66,8 +70,6 @@ fn open(request: &HttpRequest, sessions: &Sessions) -> HttpResponse {
         shared.counters.refused.fetch_add(1, Relaxed);
         return not_now(sessions, "as many clients are connected as may be", "too_many_sessions");
     }
-    let client_id = uuid::Uuid::new_v4();
-    let connected = notice::connected(client_id, shared.config.retry(), is_new.then(|| hub.position()));
     stream_headers().body(SessionBody::new(hub, slot, connected))
 }
 

@@ -26,6 +26,8 @@ pub(crate) struct Hub {
     groups: RefCell<HashMap<Rc<EventFilter>, Group>>,
     /// The newest event that was given to the live clients of this thread.
     position: Cell<Position>,
+    /// The id of the event at the position, while it is known and an `id` line can carry it.
+    newest_id: RefCell<Option<Rc<str>>>,
     /// Wakes clients that are ahead of this thread.
     pub(crate) advanced: Notify,
     tick: Cell<u32>,
@@ -33,10 +35,13 @@ pub(crate) struct Hub {
 
 impl Hub {
     pub(crate) fn new(shared: Arc<Shared>, position: Position) -> Rc<Self> {
+        let held = position.offset.checked_sub(1).and_then(|before| shared.live.after(before));
+        let newest_id = held.and_then(|batch| id_at(&batch, position.offset));
         Rc::new(Self {
             shared,
             groups: RefCell::default(),
             position: Cell::new(position),
+            newest_id: RefCell::new(newest_id),
             advanced: Notify::new(),
             tick: Cell::new(0),
         })
@@ -44,6 +49,13 @@ impl Hub {
 
     pub(crate) fn position(&self) -> Position {
         self.position.get()
+    }
+
+    /// From where a client resumes that has everything up to the position: the event's id, since other instances
+    /// know it too; the position, which only this instance knows, while no event's id is known.
+    pub(crate) fn newest_id(&self) -> Rc<str> {
+        let known = self.newest_id.borrow().clone();
+        known.unwrap_or_else(|| self.position().to_string().into())
     }
 
     /// Takes a client in. When it is live, its first event is the one after [`position`](Self::position).
@@ -91,11 +103,13 @@ impl Hub {
         }
         let range = batch.range(position.offset, u64::MAX);
         for (filter, group) in &*self.groups.borrow() {
-            if let Some(delivery) = Delivery::select(batch, range.clone(), filter) {
+            if let Some(delivery) =
+                Delivery::select(batch, range.clone(), filter, self.shared.config.when_full)
+            {
                 self.give(group, delivery);
             }
         }
-        self.advance_to(batch.last());
+        self.advance_to(batch.last(), id_at(batch, batch.last()));
     }
 
     /// Events up to `before_oldest` can be read no more, and these clients never saw them.
@@ -111,11 +125,12 @@ impl Hub {
             }
         }
         self.shared.counters.gaps.fetch_add(told, Relaxed);
-        self.advance_to(before_oldest.offset);
+        self.advance_to(before_oldest.offset, None);
     }
 
-    fn advance_to(&self, offset: u64) {
+    fn advance_to(&self, offset: u64, id: Option<Rc<str>>) {
         self.position.set(Position { offset, ..self.position.get() });
+        self.newest_id.replace(id);
         self.advanced.notify_waiters();
     }
 
@@ -143,7 +158,9 @@ impl Hub {
                 self.shared.counters.coalesced.fetch_add(left_out, Relaxed);
                 true
             }
-            Given::ClosedFull => {
+            Given::ClosedFull { coalesced, dropped } => {
+                self.shared.counters.coalesced.fetch_add(coalesced, Relaxed);
+                self.shared.counters.dropped.fetch_add(dropped, Relaxed);
                 self.shared.counters.count_closed(CloseCode::OutboxFull);
                 false
             }
@@ -153,7 +170,8 @@ impl Hub {
 
     /// Ends a session, if it is open, and counts it.
     pub(crate) fn close(&self, slot: &Slot, code: CloseCode) {
-        if slot.close(code, &self.shared.config) {
+        if let Some(dropped) = slot.close(code, &self.shared.config) {
+            self.shared.counters.dropped.fetch_add(dropped, Relaxed);
             self.shared.counters.count_closed(code);
         }
     }
@@ -163,22 +181,31 @@ impl Hub {
         self.groups.borrow().values().flatten().cloned().collect()
     }
 
-    /// One second is over: clients that heard nothing for their heartbeat time get one. All share the same bytes.
+    /// One second is over: clients that heard nothing for their heartbeat time get one. It carries an id for those
+    /// that filter only: the last event that the others had is the newest.
     pub(crate) fn tick(&self) {
         let tick = self.tick.get() + 1;
         self.tick.set(tick);
-        let live = Rc::new(Delivery::notice(notice::heartbeat(Some(self.position.get()))));
-        let catching_up = Rc::new(Delivery::notice(notice::heartbeat(None)));
+        let with_id = Rc::new(Delivery::notice(notice::heartbeat(Some(&self.newest_id()))));
+        let plain = Rc::new(Delivery::notice(notice::heartbeat(None)));
         let mut given = 0;
         for slot in self.groups.borrow().values().flatten() {
             if tick - slot.quiet_since.get() < u32::from(slot.heartbeat_ticks) || !slot.has_nothing_queued() {
                 continue;
             }
-            let heartbeat = if slot.state() == State::Live { &live } else { &catching_up };
+            let moves_id = slot.state() == State::Live && !slot.filter.is_all();
+            let heartbeat = if moves_id { &with_id } else { &plain };
             given += u64::from(self.give_one(slot, heartbeat));
         }
         self.shared.counters.heartbeats.fetch_add(given, Relaxed);
     }
+}
+
+/// The id of the batch's event at this offset, if an `id` line can carry it.
+fn id_at(batch: &Batch, offset: u64) -> Option<Rc<str>> {
+    let rendered = batch.events().iter().rfind(|rendered| rendered.offset == offset)?;
+    let id = rendered.event.event_id.as_str();
+    (!id.bytes().any(|byte| matches!(byte, b'\r' | b'\n' | b'\0'))).then(|| id.into())
 }
 
 /// A process has fewer open files than a `u32` counts.

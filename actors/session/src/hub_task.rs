@@ -4,6 +4,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use freshet_feed::port::StoreError;
+use futures_util::FutureExt;
+use futures_util::future::LocalBoxFuture;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::close_code::CloseCode;
@@ -28,18 +30,25 @@ pub(crate) async fn run(hub: Rc<Hub>) {
     let mut drain_steps = interval(DRAIN_STEP);
     drain_steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut is_behind = false;
+    // Kept across the loop: however slow the log is, heartbeats and the drain go on.
+    let mut following: Option<LocalBoxFuture<'_, Result<(), StoreError>>> = None;
     loop {
-        // Each branch is safe to drop: a watch and an interval lose nothing by it.
+        // Each branch is safe to drop: a watch, an interval and a borrowed future lose nothing by it.
         tokio::select! {
-            changed = newest.changed() => {
+            changed = newest.changed(), if following.is_none() => {
                 if changed.is_err() {
                     return;
                 }
-                is_behind = follow(&hub).await.is_err();
+                following = Some(follow(&hub).boxed_local());
+            }
+            Some(followed) = conditional(following.as_mut()) => {
+                following = None;
+                report(&followed, is_behind);
+                is_behind = followed.is_err();
             }
             _ = ticks.tick() => {
-                if is_behind {
-                    is_behind = follow(&hub).await.is_err();
+                if is_behind && following.is_none() {
+                    following = Some(follow(&hub).boxed_local());
                 }
                 hub.tick();
             }
@@ -55,16 +64,35 @@ pub(crate) async fn run(hub: Rc<Hub>) {
     }
 }
 
+/// Waits for the future, if there is one.
+async fn conditional<F: Future + Unpin>(future: Option<F>) -> Option<F::Output> {
+    match future {
+        Some(future) => Some(future.await),
+        None => None,
+    }
+}
+
+/// An outage is one warning, however often it is met.
+fn report(followed: &Result<(), StoreError>, was_behind: bool) {
+    match followed {
+        Ok(()) if was_behind => tracing::info!("live clients have all events again"),
+        Ok(()) => {}
+        Err(error) if was_behind => {
+            tracing::debug!(code = error.code(), %error, "the log still cannot be read");
+        }
+        Err(error) => {
+            tracing::warn!(code = error.code(), %error, "live clients wait: the log cannot be read");
+        }
+    }
+}
+
 /// Delivers all that is announced. On an error the hub stays where it is, and tries again with the next event or
 /// tick.
 pub(crate) async fn follow(hub: &Hub) -> Result<(), StoreError> {
     while let Some(newest) = hub.shared.live.position()
         && hub.position().offset < newest.offset
     {
-        let read = hub.shared.backlog.after(hub.position().offset).await;
-        match read.inspect_err(|error| {
-            tracing::warn!(code = error.code(), %error, "live clients wait: the log cannot be read");
-        })? {
+        match hub.shared.backlog.after(hub.position().offset).await? {
             Some(batch) => hub.deliver(&batch),
             None => hub.tell_gap(newest),
         }

@@ -22,12 +22,17 @@ fn at(offset: u64) -> Position {
 }
 
 fn hub() -> Rc<Hub> {
+    hub_and_log().0
+}
+
+fn hub_and_log() -> (Rc<Hub>, Arc<MemoryLog>) {
     let config = freshet_broadcaster::Config::default();
     let live = Live::new(&config);
     live.advance(at(7));
-    let backlog = Arc::new(Backlog::new(&config, Arc::clone(&live), MemoryLog::new()));
+    let log = MemoryLog::new();
+    let backlog = Arc::new(Backlog::new(&config, Arc::clone(&live), log.clone()));
     let sessions = Sessions::new(Config::default(), live, backlog, Nursery::new("test", 1));
-    Hub::new(sessions.shared, at(7))
+    (Hub::new(sessions.shared, at(7)), log)
 }
 
 fn clients(hub: &Hub, count: usize) -> Vec<Rc<Slot>> {
@@ -71,7 +76,9 @@ fn sessions_close_evenly_and_all() {
 #[tokio::test(start_paused = true)]
 async fn quiet_clients_get_heartbeats_spread_over_a_fifth_of_their_time() {
     let hub = hub();
-    let slots = clients(&hub, 200);
+    let wants_all = hub.register(EventFilter::default(), State::Live);
+    let filter = EventFilter::from_query([("table", "db.*")]).unwrap();
+    let slots: Vec<_> = (0..200).map(|_| hub.register(filter.clone(), State::Live)).collect();
     while_running(&hub, async {
         pass(Duration::from_millis(21_500)).await;
         assert!(slots.iter().all(|slot| taken(slot).is_empty()), "none before 23 s");
@@ -82,7 +89,8 @@ async fn quiet_clients_get_heartbeats_spread_over_a_fifth_of_their_time() {
         for slot in &slots {
             assert_eq!(taken(slot), ":\nid: 0000000000c0ffee-7\n\n");
         }
-        assert_eq!(hub.shared.counters.heartbeats.load(Relaxed), 200);
+        assert_eq!(taken(&wants_all), ":\n\n", "it has the newest event's id, which other instances know");
+        assert_eq!(hub.shared.counters.heartbeats.load(Relaxed), 201);
     })
     .await;
 }
@@ -99,6 +107,38 @@ async fn who_hears_events_needs_no_heartbeat_and_who_catches_up_learns_no_positi
         pass(Duration::from_secs(8)).await;
         assert_eq!(taken(&hears), "id: e8\nevent: iceberg-mutation\ndata: {\"eventId\":\"e8\"}\n\n");
         assert_eq!(taken(&catches_up), ":\n\n");
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_heartbeat_moves_a_filtering_client_to_the_newest_events_id() {
+    let hub = hub();
+    let filter = EventFilter::from_query([("table", "elsewhere")]).unwrap();
+    let slot = hub.register(filter, State::Live);
+    while_running(&hub, async {
+        let logged = vec![Logged { offset: 8, event: event(8) }];
+        hub.shared.live.announce(Batch::render(EPOCH, logged).unwrap(), at(8));
+        pass(Duration::from_secs(28)).await;
+        assert_eq!(taken(&slot), ":\nid: e8\n\n");
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_log_that_hangs_holds_up_neither_heartbeats_nor_the_drain() {
+    let (hub, log) = hub_and_log();
+    let slot = hub.register(EventFilter::default(), State::Live);
+    log.readable.send_replace(false);
+    while_running(&hub, async {
+        // It is not in memory, so that the hub reads it from the log.
+        hub.shared.live.advance(at(8));
+        pass(Duration::from_secs(29)).await;
+        assert_eq!(log.reads.load(Relaxed), 1);
+        assert_eq!(taken(&slot), ":\n\n");
+        hub.shared.draining.send_replace(Some(Duration::from_secs(1)));
+        pass(Duration::from_secs(2)).await;
+        assert!(!slot.is_open());
     })
     .await;
 }

@@ -19,14 +19,17 @@
 //! # The stream
 //! | block | what it says |
 //! |---|---|
-//! | `event: connected` | always first, at once: `{"clientId"}`; with `retry`, and for a new client the `id` of its position |
+//! | `event: connected` | always first, at once: `{"clientId"}`; with `retry`, and as `id` what the client resumes from when it leaves now: for a new client the newest event's, for one that comes back its own |
 //! | `event: iceberg-mutation` | a commit; `id` is its event id |
 //! | `event: gap` | what the client resumed from is not held any more, or some events are gone: `{"requested","oldest","newest"}`; everything still held follows |
 //! | `event: coalesced` | the client read too slowly: `{"leftOut"}` older events of tables are left out, the newest of each follow |
 //! | `event: close` | the last one: `{"code","reason","reconnect"}` by the [catalogue](close_code::CloseCode), with `retry` |
-//! | `:` | a heartbeat; its `id` moves the client's position on without an event |
+//! | `:` | a heartbeat; for a client that filters, its `id` moves the last event id on without an event |
 //!
-//! An `id` is an event id or a position; `Last-Event-ID` or `?lastEventId=` takes both, and the header wins.
+//! An `id` is an event id or a position; `Last-Event-ID` or `?lastEventId=` takes both, and the header wins. A
+//! position is given only while no event's id is known, since other instances of the daemon do not know it.
+//!
+//! There is one channel, `iceberg`; `?channels=` may name it and no other.
 //!
 //! | module | what it gives |
 //! |---|---|

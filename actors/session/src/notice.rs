@@ -11,19 +11,20 @@ use serde_json::json;
 
 use crate::close_code::CloseCode;
 
-/// The first block of a stream: who the client is, and when to come back. A new client is also told its position,
-/// so that it resumes exactly even when it leaves before its first event. One that resumes keeps the id that it
-/// has.
-pub(crate) fn connected(client_id: uuid::Uuid, retry: Duration, position: Option<Position>) -> Bytes {
-    let id = position.map(|position| format!("id: {position}\n")).unwrap_or_default();
+/// The first block of a stream: who the client is, when to come back, and the id from which it resumes when it leaves
+/// before its first event. Each stream begins with an empty last event id, so one that resumes is told its own
+/// again; an id that the format cannot carry is left out.
+pub(crate) fn connected(client_id: uuid::Uuid, retry: Duration, id: &str) -> Bytes {
+    let is_safe = !id.bytes().any(|byte| matches!(byte, b'\r' | b'\n' | b'\0'));
+    let id = if is_safe { format!("id: {id}\n") } else { String::new() };
     let retry = retry.as_millis();
     format!("event: connected\ndata: {{\"clientId\":\"{client_id}\"}}\n{id}retry: {retry}\n\n").into()
 }
 
-/// A comment; with the position of a client that has everything up to there.
-pub(crate) fn heartbeat(position: Option<Position>) -> Bytes {
-    match position {
-        Some(position) => format!(":\nid: {position}\n\n").into(),
+/// A comment; with the id of a client that has everything up to there. The id holds no line end.
+pub(crate) fn heartbeat(id: Option<&str>) -> Bytes {
+    match id {
+        Some(id) => format!(":\nid: {id}\n\n").into(),
         None => Bytes::from_static(b":\n\n"),
     }
 }
@@ -60,22 +61,25 @@ mod tests {
     const POSITION: Position = Position { epoch: Epoch(1), offset: 7 };
 
     #[test]
-    fn a_new_client_learns_its_position_and_a_resuming_one_keeps_its_own() {
+    fn a_client_learns_where_it_stands_unless_the_id_would_forge_lines() {
         let client = uuid::Uuid::from_u128(5);
         assert_eq!(
-            connected(client, Duration::from_millis(1500), Some(POSITION)),
+            connected(client, Duration::from_millis(1500), &POSITION.to_string()),
             "event: connected\ndata: {\"clientId\":\"00000000-0000-0000-0000-000000000005\"}\n\
              id: 0000000000000001-7\nretry: 1500\n\n"
         );
-        assert_eq!(
-            connected(client, Duration::from_millis(1500), None),
-            "event: connected\ndata: {\"clientId\":\"00000000-0000-0000-0000-000000000005\"}\nretry: 1500\n\n"
-        );
+        for id in ["x\ndata: forged", "x\rdata: forged", "x\0"] {
+            assert_eq!(
+                connected(client, Duration::from_millis(1500), id),
+                "event: connected\ndata: {\"clientId\":\"00000000-0000-0000-0000-000000000005\"}\nretry: 1500\n\n",
+                "{id:?}"
+            );
+        }
     }
 
     #[test]
     fn heartbeats_are_comments() {
-        assert_eq!(heartbeat(Some(POSITION)), ":\nid: 0000000000000001-7\n\n");
+        assert_eq!(heartbeat(Some("e7")), ":\nid: e7\n\n");
         assert_eq!(heartbeat(None), ":\n\n");
     }
 

@@ -27,8 +27,9 @@ pub(crate) enum Pushed {
     Queued,
     /// It waits; this many older events do not any more.
     Coalesced(u64),
-    /// It did not fit, and the policy is to close. It was not taken.
-    Full,
+    /// It did not fit: the session is to be closed, and what waits is to be cleared. This many older events were
+    /// left out in vain.
+    Full(u64),
 }
 
 impl Outbox {
@@ -39,16 +40,18 @@ impl Outbox {
 
     pub(crate) fn push(&mut self, delivery: &Rc<Delivery>, max_bytes: usize, when_full: WhenFull) -> Pushed {
         let fits = self.fits(delivery.bytes().len(), max_bytes);
-        if !fits && when_full == WhenFull::Close {
-            return Pushed::Full;
-        }
         self.bytes += delivery.bytes().len();
         self.queue.push_back(Rc::clone(delivery));
         if fits {
             return Pushed::Queued;
         }
+        if when_full == WhenFull::Close {
+            return Pushed::Full(0);
+        }
         let left_out = self.coalesce();
-        if self.bytes > max_bytes { Pushed::Full } else { Pushed::Coalesced(left_out) }
+        // The whole queue was walked: unless that made room for long, each further event would walk it again.
+        let is_enough = self.bytes <= max_bytes / 4 * 3;
+        if is_enough { Pushed::Coalesced(left_out) } else { Pushed::Full(left_out) }
     }
 
     /// Keeps notices and, of each table, the newest event. Returns how many events it left out.
@@ -101,9 +104,10 @@ impl Outbox {
         Some(joined.freeze())
     }
 
-    /// Drops all that waits.
-    pub(crate) fn clear(&mut self) {
-        *self = Self::default();
+    /// Drops all that waits. Returns how many events that were.
+    pub(crate) fn clear(&mut self) -> u64 {
+        let old = std::mem::take(self);
+        old.queue.iter().map(|delivery| delivery.event_count() as u64).sum()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -136,7 +140,7 @@ mod tests {
             .collect();
         let batch = Arc::new(Batch::render(EPOCH, logged).unwrap());
         let all = 0..events.len();
-        Rc::new(Delivery::select(&batch, all, &EventFilter::default()).unwrap())
+        Rc::new(Delivery::select(&batch, all, &EventFilter::default(), WhenFull::Coalesce).unwrap())
     }
 
     fn ids(outbox: &mut Outbox) -> Vec<String> {
@@ -181,8 +185,8 @@ mod tests {
         let room_for_two = 2 * one.bytes().len();
         assert_eq!(outbox.push(&one, room_for_two, WhenFull::Close), Pushed::Queued);
         assert_eq!(outbox.push(&one, room_for_two, WhenFull::Close), Pushed::Queued);
-        assert_eq!(outbox.push(&one, room_for_two, WhenFull::Close), Pushed::Full);
-        outbox.clear();
+        assert_eq!(outbox.push(&one, room_for_two, WhenFull::Close), Pushed::Full(0));
+        assert_eq!(outbox.clear(), 3, "the one that did not fit is dropped with the others");
         assert_eq!(outbox.push(&one, 1, WhenFull::Close), Pushed::Queued, "one always fits an empty outbox");
     }
 
@@ -205,6 +209,18 @@ mod tests {
         let first = delivery(&[(1, "a"), (2, "b")]);
         let max_bytes = first.bytes().len();
         outbox.push(&first, max_bytes, WhenFull::Coalesce);
-        assert_eq!(outbox.push(&delivery(&[(3, "c")]), max_bytes, WhenFull::Coalesce), Pushed::Full);
+        assert_eq!(outbox.push(&delivery(&[(3, "c")]), max_bytes, WhenFull::Coalesce), Pushed::Full(0));
+        assert_eq!(outbox.clear(), 3);
+    }
+
+    #[test]
+    fn coalescing_that_makes_little_room_ends_rather_than_walking_the_queue_for_each_event() {
+        let mut outbox = Outbox::default();
+        let first = delivery(&[(1, "a"), (2, "b"), (3, "c"), (4, "d"), (5, "a")]);
+        let max_bytes = first.bytes().len();
+        outbox.push(&first, max_bytes, WhenFull::Coalesce);
+        // The newest of four tables are four fifths of the bound.
+        let pushed = outbox.push(&delivery(&[(6, "a")]), max_bytes, WhenFull::Coalesce);
+        assert_eq!(pushed, Pushed::Full(2));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Poll, ready};
 
 use actix::fut::ActorFuture;
@@ -66,8 +67,15 @@ impl ActorFuture<SessionActor> for UntilGone {
 }
 
 async fn catch_up(hub: Rc<Hub>, slot: Rc<Slot>, requested: Box<str>) {
-    if let Err(error) = catch_up::run(&hub, &slot, &requested).await {
-        tracing::warn!(code = error.code(), %error, "a client cannot catch up: the log cannot be read");
+    let result = catch_up::run(&hub, &slot, &requested).await;
+    let failed_before = hub.shared.catch_up_fails.swap(result.is_err(), Relaxed);
+    if let Err(error) = result {
+        // In an outage all clients that come back fail the same way: one warning says it.
+        if failed_before {
+            tracing::debug!(code = error.code(), %error, "another client cannot catch up");
+        } else {
+            tracing::warn!(code = error.code(), %error, "clients cannot catch up: the log cannot be read");
+        }
         hub.close(&slot, CloseCode::StoreUnavailable);
     }
 }

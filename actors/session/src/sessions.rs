@@ -42,6 +42,8 @@ pub(crate) struct Shared {
     pub(crate) draining: watch::Sender<Option<Duration>>,
     ended: Notify,
     refuses_new: AtomicBool,
+    /// Whether the last catch-up that ended could not read the log.
+    pub(crate) catch_up_fails: AtomicBool,
 }
 
 impl Sessions {
@@ -61,6 +63,7 @@ impl Sessions {
                 draining: watch::Sender::new(None),
                 ended: Notify::new(),
                 refuses_new: AtomicBool::new(false),
+                catch_up_fails: AtomicBool::new(false),
             }),
         }
     }

@@ -52,7 +52,12 @@ pub(crate) enum Given {
     /// It waits; this many older events do not any more.
     Coalesced(u64),
     /// It did not fit, and the session was closed for it.
-    ClosedFull,
+    ClosedFull {
+        /// Events left out before it was known that this is not enough.
+        coalesced: u64,
+        /// Events that are not written any more.
+        dropped: u64,
+    },
     /// The session is over.
     Over,
 }
@@ -92,9 +97,9 @@ impl Slot {
         }
         let pushed = self.outbox.borrow_mut().push(delivery, config.outbox_max_bytes, config.when_full);
         match pushed {
-            Pushed::Full => {
-                self.close(CloseCode::OutboxFull, config);
-                return Given::ClosedFull;
+            Pushed::Full(coalesced) => {
+                let dropped = self.close(CloseCode::OutboxFull, config).unwrap_or_default();
+                return Given::ClosedFull { coalesced, dropped };
             }
             Pushed::Queued | Pushed::Coalesced(_) => wake(&self.body),
         }
@@ -102,28 +107,29 @@ impl Slot {
     }
 
     /// Ends the session. What waits is dropped at once, since the body of a stalled socket is not polled; the close
-    /// notice takes its place. Returns whether it was open.
-    pub(crate) fn close(&self, code: CloseCode, config: &Config) -> bool {
+    /// notice takes its place. Returns how many events were dropped, if it was open.
+    pub(crate) fn close(&self, code: CloseCode, config: &Config) -> Option<u64> {
         if !self.is_open() {
-            return false;
+            return None;
         }
         self.state.set(State::Closed);
         let farewell = Rc::new(Delivery::notice(notice::close(code, config.retry())));
         let mut outbox = self.outbox.borrow_mut();
-        outbox.clear();
+        let dropped = outbox.clear();
         outbox.push(&farewell, config.outbox_max_bytes, config.when_full);
         drop(outbox);
         wake(&self.body);
         wake(&self.actor);
-        true
+        Some(dropped)
     }
 
-    /// Its body is gone: nothing can reach the client any more.
-    pub(crate) fn body_is_gone(&self) {
+    /// Its body is gone: nothing can reach the client any more. Returns how many events were dropped.
+    pub(crate) fn body_is_gone(&self) -> u64 {
         self.state.set(State::Gone);
-        self.outbox.borrow_mut().clear();
+        let dropped = self.outbox.borrow_mut().clear();
         self.body.take();
         wake(&self.actor);
+        dropped
     }
 
     pub(crate) fn has_nothing_queued(&self) -> bool {

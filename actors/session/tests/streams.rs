@@ -10,7 +10,7 @@ mod memory_log;
 #[path = "support/sse.rs"]
 mod sse;
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use bytes::Bytes;
 use daemon::{Daemon, ids};
@@ -88,10 +88,13 @@ async fn a_client_that_leaves_before_its_first_event_misses_nothing() {
     let mut client = Client::get(daemon.address, "/events", "").await;
     client.connected().await;
     let last_event_id = client.parser.last_event_id.clone();
-    assert_eq!(last_event_id, "0000000000c0ffee-2");
-    drop(client);
-    daemon.publish([3]).await;
+    assert_eq!(last_event_id, "e2", "the newest event, which other instances know too");
     let header = format!("Last-Event-ID: {last_event_id}\r\n");
+    let mut again = Client::get(daemon.address, "/events", &header).await;
+    again.connected().await;
+    assert_eq!(again.parser.last_event_id, last_event_id, "each stream begins with an empty id");
+    drop((client, again));
+    daemon.publish([3]).await;
     let mut client = Client::get(daemon.address, "/events", &header).await;
     client.connected().await;
     assert_eq!(client.ids(1).await, ["e3"]);
@@ -161,7 +164,7 @@ async fn a_client_gets_what_its_filter_wants_live_and_replayed() {
 
     let mut client = Client::get(daemon.address, "/events?table=none.*&lastEventId=e1", "").await;
     client.connected().await;
-    while client.parser.last_event_id != "0000000000c0ffee-15" {
+    while client.parser.last_event_id != "e15" {
         assert!(client.read().await, "the id moves on although nothing fits");
     }
     assert_eq!(client.next_dispatched(), None);
@@ -180,6 +183,7 @@ async fn requests_that_cannot_be_understood_are_refused_with_a_code() {
     for (path, code) in [
         ("/events?schemaChanged=perhaps", "invalid_filter"),
         ("/events?tabel=x", "unknown_parameter"),
+        ("/events?channels=orders", "unknown_channel"),
         (long.as_str(), "invalid_last_event_id"),
     ] {
         let refused = Client::get(daemon.address, path, "").await;
@@ -215,6 +219,21 @@ async fn other_methods_are_answered_sensibly() {
     let post = raw(&daemon, "POST /events").await;
     assert!(post.starts_with("http/1.1 405") && post.contains("method_not_allowed"), "{post}");
     assert_eq!(daemon.open_sessions(), 0);
+}
+
+#[actix_rt::test]
+async fn a_catch_up_ends_with_its_client_however_slow_the_log_is() {
+    let small = freshet_broadcaster::Config { recent_max_bytes: 1, batch_max_bytes: 1, ..Default::default() };
+    let daemon =
+        Daemon::start_on(MemoryLog::new(), Config { max_sessions: 1, ..Config::default() }, small).await;
+    daemon.publish(1..=5).await;
+    daemon.log.readable.send_replace(false);
+    let mut client = Client::get(daemon.address, "/events?lastEventId=0000000000c0ffee-1", "").await;
+    client.connected().await;
+    daemon.until(|daemon| daemon.log.reads.load(SeqCst) > 0).await;
+    drop(client);
+    daemon.until(|daemon| daemon.open_sessions() == 0).await;
+    daemon.until(|daemon| daemon.nursery.count() == 0).await;
 }
 
 #[actix_rt::test]

@@ -18,6 +18,8 @@ pub struct MemoryLog {
     state: Mutex<State>,
     /// Appends wait while it is false.
     pub open: watch::Sender<bool>,
+    /// Reads wait while it is false.
+    pub readable: watch::Sender<bool>,
     /// How many appends of events were asked for.
     pub appends: AtomicUsize,
     /// How many events each of those had.
@@ -50,6 +52,7 @@ impl MemoryLog {
         Arc::new(Self {
             state: Mutex::new(State { first: 1, ..State::default() }),
             open: watch::Sender::new(true),
+            readable: watch::Sender::new(true),
             appends: AtomicUsize::new(0),
             append_sizes: Mutex::default(),
             reads: AtomicUsize::new(0),
@@ -130,6 +133,7 @@ impl EventLog for MemoryLog {
     fn read_after(&self, offset: u64, limit: PageLimit) -> BoxFuture<'_, Result<Vec<Logged>, StoreError>> {
         async move {
             self.reads.fetch_add(1, SeqCst);
+            self.readable.subscribe().wait_for(|readable| *readable).await.unwrap();
             // A real log answers later; let others in between.
             tokio::task::yield_now().await;
             let state = self.state();

@@ -19,6 +19,7 @@ pub struct Daemon {
     pub live: Arc<Live>,
     pub publisher: BroadcasterHandle,
     pub sessions: Sessions,
+    pub nursery: Nursery,
     pub address: SocketAddr,
     pub server: ServerHandle,
     /// Kept, since the tree ends with it.
@@ -41,7 +42,7 @@ impl Daemon {
         let tree = freshet_kernel::start(SupervisorSpec::new("root").child(spec));
         let backlog = Arc::new(Backlog::new(&broadcaster_config, Arc::clone(&live), log.clone()));
         let nursery = Nursery::new("session", config.max_sessions);
-        let sessions = Sessions::new(config.clone(), Arc::clone(&live), backlog, nursery);
+        let sessions = Sessions::new(config.clone(), Arc::clone(&live), backlog, nursery.clone());
         live.watch().wait_for(Option::is_some).await.unwrap();
 
         let shared = web::Data::new(sessions.clone());
@@ -60,7 +61,7 @@ impl Daemon {
         let server = server.run();
         let handle = server.handle();
         task::spawn("test server", server).detach();
-        Self { log, live, publisher, sessions, address, server: handle, tree }
+        Self { log, live, publisher, sessions, nursery, address, server: handle, tree }
     }
 
     pub async fn publish(&self, numbers: impl IntoIterator<Item = u64>) {
