@@ -14,9 +14,10 @@ pub const LOG_FILE: &str = "event-log.sqlite";
 /// mode; this covers the moments in which the WAL is begun anew.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// The writer's page cache. The indexes by event id and snapshot id are written at random places.
-const WRITER_CACHE_KIB: i64 = 32 * 1024;
-/// Pages in the WAL before they are moved into the file: fewer and larger moves than SQLite's 1000.
-const WAL_PAGES: i64 = 4000;
+const WRITER_CACHE_KIB: i64 = 64 * 1024;
+/// Pages in the WAL before they are moved into the file, 64 MiB. SQLite's 1000 would move the same pages of the
+/// random indexes again and again.
+const WAL_PAGES: i64 = 16_384;
 /// What the WAL may keep of the disk after a burst, in bytes.
 const WAL_SIZE_LIMIT_BYTES: i64 = 64 * 1024 * 1024;
 const STATEMENTS_KEPT: usize = 64;

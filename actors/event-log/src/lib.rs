@@ -26,6 +26,7 @@
 //! | `lock` | one instance for a data directory |
 //! | `schema`, `sql/` | versions of the file and the steps between them |
 //! | `connection` | opening the file, its checks and settings |
+//! | `event_id` | an event's id as it is stored |
 //! | `rows` | events as rows |
 //! | `store` | writing: append, deduplication, retention |
 //! | `words` | text as the words by which it is found |
@@ -40,6 +41,7 @@ mod config;
 mod connection;
 mod cursor;
 mod error;
+mod event_id;
 mod history;
 mod lock;
 mod log;

@@ -4,6 +4,7 @@ use freshet_feed::Epoch;
 use freshet_feed::port::{Bounds, Logged, PageLimit};
 use rusqlite::{Connection, OptionalExtension, params};
 
+use crate::event_id::EventId;
 use crate::rows;
 
 /// Events after `offset`, oldest first, within the limit; the first one whatever its size.
@@ -37,7 +38,7 @@ pub(crate) fn locate(connection: &Connection, event_id: &str) -> rusqlite::Resul
             "SELECT events.offset FROM events CROSS JOIN bodies ON bodies.offset = events.offset
              WHERE events.event_id = ?1",
         )?
-        .query_row([event_id], |row| row.get(0))
+        .query_row([EventId::of(event_id)], |row| row.get(0))
         .optional()
 }
 

@@ -8,6 +8,8 @@ use jiff::Timestamp;
 use rusqlite::Row;
 use rusqlite::types::Type;
 
+use crate::event_id::StoredEventId;
+
 /// The columns that [`logged`] reads, of `events`, `tables` and `bodies`.
 pub(crate) const COLUMNS: &str = "events.offset, events.event_id, events.event_time, events.event_time_nanos, \
      events.application, tables.name, events.event_type, events.operation, events.snapshot_id, \
@@ -20,7 +22,7 @@ pub(crate) fn logged(row: &Row<'_>) -> rusqlite::Result<Logged> {
     Ok(Logged {
         offset: row.get(0)?,
         event: Event {
-            event_id: row.get(1)?,
+            event_id: row.get::<_, StoredEventId>(1)?.0,
             timestamp: time(row, 2, 3)?,
             source_application: row.get(4)?,
             table: row.get(5)?,

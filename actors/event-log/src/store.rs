@@ -19,6 +19,7 @@ use freshet_feed::{Epoch, Event, Position};
 use jiff::Timestamp;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior, params};
 
+use crate::event_id::EventId;
 use crate::{Config, connection, rows, words};
 
 /// The type of an event that tells of a commit that succeeded; the index behind the summaries names it too.
@@ -264,7 +265,7 @@ fn is_known_id(
 ) -> rusqlite::Result<bool> {
     let known: Option<(u64, i64)> = transaction
         .prepare_cached("SELECT offset, received_at FROM events WHERE event_id = ?1")?
-        .query_row([event_id], |row| Ok((row.get(0)?, row.get(1)?)))
+        .query_row([EventId::of(event_id)], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
     let Some((offset, received_at)) = known else { return Ok(false) };
     if offset >= log.first || received_at >= limits.window_start(now) {
@@ -336,7 +337,7 @@ fn insert(
             event.event_type,
             event.operation,
             event.source_application,
-            event.event_id,
+            EventId::of(&event.event_id),
         ])?;
     transaction
         .prepare_cached("INSERT INTO bodies VALUES (?1, ?2)")?

@@ -4,6 +4,7 @@ use freshet_feed::filter::Glob;
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::{Connection, Transaction, params};
 
+use crate::event_id::StoredEventId;
 use crate::history::{check_limit, fits};
 use crate::{Config, Page, SearchError, cursor, read, rows};
 
@@ -120,7 +121,7 @@ pub(crate) fn tables(
             table: row.get(0)?,
             last_commit: LastCommit {
                 offset: row.get(3)?,
-                event_id: row.get(4)?,
+                event_id: row.get::<_, StoredEventId>(4)?.0,
                 timestamp: rows::time(row, 5, 6)?,
                 event_type: row.get(7)?,
                 operation: row.get(8)?,

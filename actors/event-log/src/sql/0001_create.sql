@@ -42,7 +42,8 @@ CREATE TABLE events (
     event_type TEXT NOT NULL,
     operation TEXT,
     application TEXT,
-    event_id TEXT NOT NULL
+    -- The 16 bytes of a UUID in its canonical form, the text of any other id.
+    event_id NOT NULL
 );
 CREATE UNIQUE INDEX events_by_id ON events (event_id);
 CREATE INDEX events_by_commit ON events (table_id, snapshot_id) WHERE snapshot_id IS NOT NULL;
@@ -61,3 +62,6 @@ CREATE TABLE bodies (
 CREATE VIRTUAL TABLE event_words USING fts5 (
     words, content = '', contentless_delete = 1, detail = none, tokenize = 'ascii'
 );
+-- Fewer and larger merges of the index than by default: an append writes less, a search opens a few more segments.
+-- The second number is beyond the first, so that a merge is never done all at once.
+INSERT INTO event_words (event_words, rank) VALUES ('automerge', 16), ('crisismerge', 64);
