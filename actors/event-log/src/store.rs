@@ -34,6 +34,15 @@ pub(crate) const MAINTENANCE_STEP: usize = 1000;
 /// How much a trial writes to find out whether the disk has room again.
 const PROBE_BYTES: usize = 64 * 1024;
 
+/// Finds the same commit by another way. The index is named because SQLite, were it to consider the one that is
+/// limited to an event type, would prepare the statement anew whenever the type that is bound changes.
+const KNOWN_COMMIT: &str = "SELECT 1 FROM events INDEXED BY events_by_commit
+     WHERE table_id = ?1 AND snapshot_id = ?2 AND event_type = ?3
+         AND ifnull(operation = ?4, 1) AND ifnull(schema_changed, 0) = ifnull(?5, 0)
+         AND received_at >= ?6 AND abs(event_time - ?7) <= ?8
+         AND ifnull(added_records = ?9, 1) AND ifnull(deleted_records = ?10, 1)
+         AND ifnull(added_data_files = ?11, 1) AND ifnull(deleted_data_files = ?12, 1)";
+
 /// The write connection, and what it knows of the log.
 pub(crate) struct Store {
     connection: Connection,
@@ -285,29 +294,20 @@ fn is_known_commit(
 ) -> rusqlite::Result<bool> {
     let Some(snapshot_id) = event.snapshot_id else { return Ok(false) };
     let apart = if event.schema_changed == Some(true) { 0 } else { limits.same_commit_micros };
-    transaction
-        .prepare_cached(
-            "SELECT 1 FROM events
-             WHERE table_id = ?1 AND snapshot_id = ?2 AND event_type = ?3
-                 AND ifnull(operation = ?4, 1) AND ifnull(schema_changed, 0) = ifnull(?5, 0)
-                 AND received_at >= ?6 AND abs(event_time - ?7) <= ?8
-                 AND ifnull(added_records = ?9, 1) AND ifnull(deleted_records = ?10, 1)
-                 AND ifnull(added_data_files = ?11, 1) AND ifnull(deleted_data_files = ?12, 1)",
-        )?
-        .exists(params![
-            table_id,
-            snapshot_id,
-            event.event_type,
-            event.operation,
-            event.schema_changed,
-            limits.window_start(now),
-            rows::micros_and_nanos(event.timestamp).0,
-            apart,
-            event.summary.added_records,
-            event.summary.deleted_records,
-            event.summary.added_data_files,
-            event.summary.deleted_data_files,
-        ])
+    transaction.prepare_cached(KNOWN_COMMIT)?.exists(params![
+        table_id,
+        snapshot_id,
+        event.event_type,
+        event.operation,
+        event.schema_changed,
+        limits.window_start(now),
+        rows::micros_and_nanos(event.timestamp).0,
+        apart,
+        event.summary.added_records,
+        event.summary.deleted_records,
+        event.summary.added_data_files,
+        event.summary.deleted_data_files,
+    ])
 }
 
 fn insert(

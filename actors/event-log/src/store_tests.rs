@@ -208,6 +208,19 @@ fn beyond_a_count_the_oldest_are_forgotten_within_the_window_but_not_what_is_hel
 }
 
 #[test]
+fn no_append_prepares_a_statement_anew() {
+    let place = Place::new(Config::default());
+    let mut store = place.open();
+    for number in 0..10 {
+        let event_type = format!("TYPE_{number}");
+        store.append(&[Event { event_type, ..commit(&number.to_string(), "t", number) }], noon()).unwrap();
+    }
+    let statement = store.connection.prepare_cached(KNOWN_COMMIT).unwrap();
+    assert_eq!(statement.get_status(rusqlite::StatementStatus::Run), 10);
+    assert_eq!(statement.get_status(rusqlite::StatementStatus::RePrepare), 0);
+}
+
+#[test]
 fn maintenance_goes_in_bounded_steps() {
     let place = Place::new(Config { retention_days: 1, ..Config::default() });
     let mut store = place.open();
