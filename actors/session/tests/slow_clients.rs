@@ -50,7 +50,9 @@ async fn stalled_clients_are_closed_and_their_memory_stays_flat_while_others_get
     const EVENTS: u64 = 640;
     const BOUND: usize = 20 << 20;
     let small = freshet_broadcaster::Config { recent_max_bytes: 1 << 20, ..Default::default() };
-    let daemon = Daemon::start_on(MemoryLog::new(), tight(WhenFull::Close), small).await;
+    // The operating system is not to help by ending their sockets.
+    let config = Config { stalled_after_secs: 3600, ..tight(WhenFull::Close) };
+    let daemon = Daemon::start_on(MemoryLog::new(), config, small).await;
     let mut reader = Client::get(daemon.address, "/events", "").await;
     reader.connected().await;
     let mut stalled = Vec::new();
@@ -74,8 +76,21 @@ async fn stalled_clients_are_closed_and_their_memory_stays_flat_while_others_get
     assert_eq!(daemon.sessions.counters().closed(CloseCode::OutboxFull), STALLED as u64);
     let dropped = daemon.sessions.counters().dropped.load(Relaxed);
     assert!(dropped >= 4 * STALLED as u64, "what waited for them is counted: {dropped}");
-    // They never read: the operating system ends their sockets.
-    daemon.until(|daemon| daemon.open_sessions() == 1).await;
+}
+
+#[actix_rt::test]
+async fn the_socket_of_a_client_that_never_reads_is_ended() {
+    let daemon = Daemon::start(tight(WhenFull::Close)).await;
+    let mut client = Client::get(daemon.address, "/events", "").await;
+    client.connected().await;
+    let mut published = 0;
+    while daemon.sessions.counters().closed(CloseCode::OutboxFull) == 0 {
+        published += 1;
+        daemon.publish_events(vec![large(published, "db.t")]).await;
+        tokio::task::yield_now().await;
+    }
+    daemon.until(|daemon| daemon.open_sessions() == 0).await;
+    drop(client);
 }
 
 #[actix_rt::test]
