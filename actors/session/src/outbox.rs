@@ -15,7 +15,10 @@ const JOINED_MAX_BYTES: usize = 64 << 10;
 /// Deliveries in the order of their events.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
-    queue: VecDeque<Rc<Delivery>>,
+    /// The oldest, in place: most clients read so fast that no second one ever waits.
+    next: Option<Rc<Delivery>>,
+    /// What follows it; empty when there is no next one.
+    later: VecDeque<Rc<Delivery>>,
     bytes: usize,
     left_out: u64,
 }
@@ -35,13 +38,17 @@ pub(crate) enum Pushed {
 impl Outbox {
     /// Whether so many more bytes fit. Whatever its size, one delivery fits into an empty outbox.
     pub(crate) fn fits(&self, bytes: usize, max_bytes: usize) -> bool {
-        self.queue.is_empty() || self.bytes.saturating_add(bytes) <= max_bytes
+        self.next.is_none() || self.bytes.saturating_add(bytes) <= max_bytes
     }
 
     pub(crate) fn push(&mut self, delivery: &Rc<Delivery>, max_bytes: usize, when_full: WhenFull) -> Pushed {
         let fits = self.fits(delivery.bytes().len(), max_bytes);
         self.bytes += delivery.bytes().len();
-        self.queue.push_back(Rc::clone(delivery));
+        if self.next.is_none() {
+            self.next = Some(Rc::clone(delivery));
+        } else {
+            self.later.push_back(Rc::clone(delivery));
+        }
         if fits {
             return Pushed::Queued;
         }
@@ -56,24 +63,30 @@ impl Outbox {
 
     /// Keeps notices and, of each table, the newest event. Returns how many events it left out.
     fn coalesce(&mut self) -> u64 {
-        let old = std::mem::take(&mut self.queue);
+        let mut old = std::mem::take(&mut self.later);
+        if let Some(next) = self.next.take() {
+            old.push_front(next);
+        }
+        let mut kept = VecDeque::new();
         let mut tables = HashSet::new();
         let mut left_out = 0;
         self.bytes = 0;
         for delivery in old.iter().rev() {
             if delivery.event_count() == 0 {
                 self.bytes += delivery.bytes().len();
-                self.queue.push_front(Rc::clone(delivery));
+                kept.push_front(Rc::clone(delivery));
             }
             for (rendered, alone) in delivery.newest_first() {
                 if tables.insert(rendered.event.table.as_str()) {
                     self.bytes += alone.bytes().len();
-                    self.queue.push_front(Rc::new(alone));
+                    kept.push_front(Rc::new(alone));
                 } else {
                     left_out += 1;
                 }
             }
         }
+        self.next = kept.pop_front();
+        self.later = kept;
         self.left_out += left_out;
         left_out
     }
@@ -84,41 +97,46 @@ impl Outbox {
             let told = notice::coalesced(std::mem::take(&mut self.left_out));
             return Some(told);
         }
-        let first = self.queue.pop_front()?;
-        self.bytes -= first.bytes().len();
-        let is_next_joined = |queue: &VecDeque<Rc<Delivery>>, joined: usize| {
-            queue.front().is_some_and(|next| joined + next.bytes().len() <= JOINED_MAX_BYTES)
-        };
-        if !is_next_joined(&self.queue, first.bytes().len()) {
-            self.release_if_empty();
+        let first = self.pop()?;
+        if !self.is_next_joined(first.bytes().len()) {
             return Some(first.bytes().clone());
         }
         let mut joined = BytesMut::from(first.bytes().as_ref());
-        while is_next_joined(&self.queue, joined.len())
-            && let Some(next) = self.queue.pop_front()
+        while self.is_next_joined(joined.len())
+            && let Some(next) = self.pop()
         {
-            self.bytes -= next.bytes().len();
             joined.extend_from_slice(next.bytes());
         }
-        self.release_if_empty();
         Some(joined.freeze())
+    }
+
+    fn pop(&mut self) -> Option<Rc<Delivery>> {
+        let first = self.next.take()?;
+        self.next = self.later.pop_front();
+        if self.next.is_none() {
+            // A burst must not leave every connection with an empty queue.
+            self.later = VecDeque::new();
+        }
+        self.bytes -= first.bytes().len();
+        Some(first)
+    }
+
+    fn is_next_joined(&self, joined_bytes: usize) -> bool {
+        self.next.as_ref().is_some_and(|next| joined_bytes + next.bytes().len() <= JOINED_MAX_BYTES)
     }
 
     /// Drops all that waits. Returns how many events that were.
     pub(crate) fn clear(&mut self) -> u64 {
         let old = std::mem::take(self);
-        old.queue.iter().map(|delivery| delivery.event_count() as u64).sum()
+        old.iter().map(|delivery| delivery.event_count() as u64).sum()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.queue.is_empty() && self.left_out == 0
+        self.next.is_none() && self.left_out == 0
     }
 
-    /// A burst must not leave every connection with a large empty queue.
-    fn release_if_empty(&mut self) {
-        if self.queue.is_empty() && self.queue.capacity() > 8 {
-            self.queue = VecDeque::new();
-        }
+    fn iter(&self) -> impl Iterator<Item = &Rc<Delivery>> {
+        self.next.iter().chain(&self.later)
     }
 }
 
@@ -198,7 +216,7 @@ mod tests {
         assert_eq!(outbox.push(&first, max_bytes, WhenFull::Coalesce), Pushed::Queued);
         let second = delivery(&[(4, "a")]);
         assert_eq!(outbox.push(&second, max_bytes, WhenFull::Coalesce), Pushed::Coalesced(2));
-        assert_eq!(outbox.bytes, outbox.queue.iter().map(|delivery| delivery.bytes().len()).sum::<usize>());
+        assert_eq!(outbox.bytes, outbox.iter().map(|delivery| delivery.bytes().len()).sum::<usize>());
         assert_eq!(outbox.take().unwrap(), "event: coalesced\ndata: {\"leftOut\":2}\n\n");
         assert_eq!(ids(&mut outbox), ["e2", "e4"]);
     }
