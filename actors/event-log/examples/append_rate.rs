@@ -1,5 +1,6 @@
 //! How fast the log appends, against the floor: bare inserts of the same bytes in transactions of the same size
-//! with the same durability, in the same run. And how fast a log of a million events is searched. Prints
+//! with the same durability, in the same run. And how fast a log of a million events is searched, and checked after an unclean
+//! stop. Prints
 //! Markdown.
 //!
 //! `cargo run --release -p freshet-event-log --example append_rate`
@@ -7,7 +8,9 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use freshet_event_log::{Config, DirectoryLock, Query, SearchError, SqliteEventLog, TablesQuery, open};
+use freshet_event_log::{
+    Config, DirectoryLock, LOG_FILE, Query, SearchError, SqliteEventLog, TablesQuery, open,
+};
 use freshet_feed::event::Summary;
 use freshet_feed::filter::Glob;
 use freshet_feed::port::EventLog;
@@ -120,8 +123,12 @@ fn log(parent: &Path, events: Vec<Event>, batch: usize) -> f64 {
 
 fn with_log<T>(parent: &Path, work: impl AsyncFnOnce(SqliteEventLog) -> T) -> T {
     let directory = tempfile::tempdir_in(parent).expect("a directory for the log");
+    in_directory(directory.path(), work)
+}
+
+fn in_directory<T>(directory: &Path, work: impl AsyncFnOnce(SqliteEventLog) -> T) -> T {
     actix_rt::System::new().block_on(async {
-        let lock = DirectoryLock::acquire(directory.path()).expect("the lock");
+        let lock = DirectoryLock::acquire(directory).expect("the lock");
         let config = Config { search_time_limit_millis: 60_000, ..Config::default() };
         let (specification, log) = open(&config, &lock).expect("a new log");
         let tree = start(SupervisorSpec::new("root").child(specification));
@@ -131,8 +138,25 @@ fn with_log<T>(parent: &Path, work: impl AsyncFnOnce(SqliteEventLog) -> T) -> T 
     })
 }
 
+/// Opens a log as after an unclean stop: the whole file is checked.
+fn check(directory: &Path) {
+    let file = directory.join(LOG_FILE);
+    let size = std::fs::metadata(&file).map_or(0, |metadata| metadata.len()) as f64 / f64::from(1 << 30);
+    let mark = || rusqlite::Connection::open(&file)?.execute("UPDATE log SET clean = 0", []);
+    mark().expect("the mark of an unclean stop");
+    let lock = DirectoryLock::acquire(directory).expect("the lock");
+    let start = Instant::now();
+    open(&Config::default(), &lock).expect("a sound log");
+    let seconds = start.elapsed().as_secs_f64();
+    println!(
+        "\nChecked after an unclean stop: {size:.2} GiB in {seconds:.1} s, {:.0} s for a GiB.",
+        seconds / size
+    );
+}
+
 fn large(parent: &Path) {
-    with_log(parent, async |log| {
+    let directory = tempfile::tempdir_in(parent).expect("a directory for the log");
+    in_directory(directory.path(), async |log| {
         let start = Instant::now();
         let mut bytes = 0;
         for part in 0..LARGE / 1000 {
@@ -167,6 +191,8 @@ fn large(parent: &Path) {
             ("time before all", Query { to: Some(Timestamp::UNIX_EPOCH), ..Query::default() }),
             ("a word of every event", text("append ")),
             ("beginning of a word of every event", text("prod")),
+            ("three letters that begin a word of every event", text("pro")),
+            ("three digits that begin many words", text("123")),
             ("one letter", text("a")),
             ("two words", text("reporting table_77")),
             ("a word that never was", text("nowhere")),
@@ -184,6 +210,7 @@ fn large(parent: &Path) {
             page.map(|page| page.items.len()),
         );
     });
+    check(directory.path());
 }
 
 fn report(name: &str, start: Instant, found: Result<usize, SearchError>) {
