@@ -14,7 +14,7 @@ pub struct Config {
     pub deduplication_window_secs: u64,
     /// How many events are recognised at most; the oldest are forgotten first, also within the window. All that
     /// are held are recognised whatever this says. A forgotten event is accepted again as a new one, and no
-    /// longer counts in the summaries of tables. An event that is recognised and no longer held takes 200 to 300
+    /// longer counts in the summaries of tables. An event that is recognised and no longer held takes about 200
     /// bytes on disk. Lower it when the disk is small.
     #[schemars(range(min = 1, max = 1_000_000_000))]
     pub deduplication_events: u64,
@@ -41,8 +41,8 @@ pub struct Config {
     /// How many searches run at once; further ones wait. Live feeds read through connections of their own.
     #[schemars(range(min = 1, max = 64))]
     pub readers: usize,
-    /// How long one search may take, in milliseconds, before it is refused as too broad. Time that the word index
-    /// takes for one step, at most some tenths of a second for a million events, may come on top.
+    /// How long one search may take, in milliseconds, before it is refused as too broad. One step of the
+    /// word index is never interrupted, so that a search for frequent words may end somewhat later.
     #[schemars(range(min = 10, max = 60_000))]
     pub search_time_limit_millis: u64,
     /// How many events or tables one page of a search may have.
