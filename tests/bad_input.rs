@@ -25,7 +25,11 @@ fn rubbish() -> Vec<(&'static str, Vec<u8>, &'static str)> {
         ("half an event", good.as_bytes()[..good.len() / 2].to_vec(), "event_not_json"),
         ("wrong type", with(r#""payload":{"#, r#""payload":7,"x":{"#), "event_wrong_type"),
         ("10 MB", with("s3://lake", &"x".repeat(10_000_000)), "event_too_large"),
-        ("deep nesting", format!("{}{}", "[".repeat(100_000), "]".repeat(100_000)).into_bytes(), "event_too_deep"),
+        (
+            "deep nesting",
+            format!("{}{}", "[".repeat(100_000), "]".repeat(100_000)).into_bytes(),
+            "event_too_deep",
+        ),
         ("invalid UTF-8", invalid_utf8, "event_not_utf8"),
         ("missing field", with(r#""eventId""#, r#""eventName""#), "event_missing_field"),
         ("float id", with("9007199254740993", "9007199254740993.0"), "event_inexact_id"),
@@ -43,7 +47,10 @@ async fn rubbish_from_a_broker_ends_in_the_dead_letters() {
         broker.port
     ));
     let daemon = home.start();
-    support::eventually("it is subscribed", || async { (daemon.get("/readyz").await.0 == 200).then_some(()) }).await;
+    support::eventually("it is subscribed", || async {
+        (daemon.get("/readyz").await.0 == 200).then_some(())
+    })
+    .await;
     let mut dashboard = Client::connect(&format!("{}/events", daemon.url), None).await;
     let mut producer = Producer::connect(broker.port, "/", "admin", "admin").await;
     for (number, (_, body, _)) in rubbish().into_iter().enumerate() {
@@ -67,13 +74,19 @@ async fn rubbish_from_a_broker_ends_in_the_dead_letters() {
         let path = format!("/api/v2/dead-letters/{}/body", letter["id"]);
         let kept = reqwest::get(format!("{}{path}", daemon.url)).await.expect("it answers");
         assert_eq!(kept.status(), 200, "{name}");
-        assert!(kept.bytes().await.expect("the body arrives") == body, "{name}: the bytes are kept as they came");
+        assert!(
+            kept.bytes().await.expect("the body arrives") == body,
+            "{name}: the bytes are kept as they came"
+        );
     }
     assert_eq!(daemon.terminate().await.code(), Some(0));
 
     // What was buried was acknowledged: the broker does not bring it again.
     let daemon = home.start();
-    support::eventually("it is subscribed", || async { (daemon.get("/readyz").await.0 == 200).then_some(()) }).await;
+    support::eventually("it is subscribed", || async {
+        (daemon.get("/readyz").await.0 == 200).then_some(())
+    })
+    .await;
     let mut dashboard = Client::connect(&format!("{}/events", daemon.url), None).await;
     let (event_id, good) = support::event(500);
     producer.send_and_wait(DESTINATION, good.as_bytes()).await;
@@ -92,7 +105,11 @@ async fn rubbish_by_http_is_a_4xx_with_its_reason() {
         assert!((400..500).contains(&status), "{name}: {status} {answer}");
         // What is wrong with the request as a whole refuses it; what is wrong with an event is its own result. An
         // array of arrays is a request with one event, which is none.
-        let reason = if answer["code"] == "no_event_accepted" { &answer["results"][0]["code"] } else { &answer["code"] };
+        let reason = if answer["code"] == "no_event_accepted" {
+            &answer["results"][0]["code"]
+        } else {
+            &answer["code"]
+        };
         let whole = matches!(reason.as_str(), Some("request_not_json" | "request_not_utf8"));
         assert!(reason == code || (whole && name == "deep nesting"), "{name}: {answer}");
         let (event_id, good) = support::event(number);

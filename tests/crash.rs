@@ -21,7 +21,10 @@ async fn five_kills_in_ten_thousand_events_lose_nothing_and_repeat_nothing() {
         broker.port
     ));
     let mut daemon = home.start();
-    support::eventually("it is subscribed", || async { (daemon.get("/readyz").await.0 == 200).then_some(()) }).await;
+    support::eventually("it is subscribed", || async {
+        (daemon.get("/readyz").await.0 == 200).then_some(())
+    })
+    .await;
 
     let port = broker.port;
     let sending = async {
@@ -53,7 +56,8 @@ async fn five_kills_in_ten_thousand_events_lose_nothing_and_repeat_nothing() {
                 kills += 1;
                 daemon.kill();
                 daemon = home.start();
-                client = Client::connect(&format!("{}/events", daemon.url), Some(&message.last_event_id)).await;
+                client =
+                    Client::connect(&format!("{}/events", daemon.url), Some(&message.last_event_id)).await;
             }
         }
         assert_eq!(kills, KILLS);

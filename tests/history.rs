@@ -17,11 +17,36 @@ async fn with_history() -> (Home, Daemon) {
     let home = Home::new("");
     let daemon = home.start();
     let events = json!([
-        commit(0, "prod.sales.orders", "2026-03-01T00:00:00Z", &json!({"operation": "append", "snapshotId": 1, "summary": {"added-records": "10", "added-data-files": "1"}, "schemaChanged": false})),
-        commit(1, "prod.sales.orders", "2026-03-02T00:00:00Z", &json!({"operation": "delete", "snapshotId": "2", "summary": {"deleted-records": "4"}})),
-        commit(2, "prod.sales.refunds", "2026-03-03T00:00:00Z", &json!({"operation": "append", "snapshotId": i64::MAX, "summary": {}, "schemaChanged": true})),
-        commit(3, "dev.sales.orders", "2026-03-04T00:00:00Z", &json!({"operation": "append", "snapshotId": 4, "comment": "backfill of the lost Tuesday"})),
-        commit(4, "prod.sales[1].orders", "2026-03-05T00:00:00Z", &json!({"operation": "overwrite", "snapshotId": 5})),
+        commit(
+            0,
+            "prod.sales.orders",
+            "2026-03-01T00:00:00Z",
+            &json!({"operation": "append", "snapshotId": 1, "summary": {"added-records": "10", "added-data-files": "1"}, "schemaChanged": false})
+        ),
+        commit(
+            1,
+            "prod.sales.orders",
+            "2026-03-02T00:00:00Z",
+            &json!({"operation": "delete", "snapshotId": "2", "summary": {"deleted-records": "4"}})
+        ),
+        commit(
+            2,
+            "prod.sales.refunds",
+            "2026-03-03T00:00:00Z",
+            &json!({"operation": "append", "snapshotId": i64::MAX, "summary": {}, "schemaChanged": true})
+        ),
+        commit(
+            3,
+            "dev.sales.orders",
+            "2026-03-04T00:00:00Z",
+            &json!({"operation": "append", "snapshotId": 4, "comment": "backfill of the lost Tuesday"})
+        ),
+        commit(
+            4,
+            "prod.sales[1].orders",
+            "2026-03-05T00:00:00Z",
+            &json!({"operation": "overwrite", "snapshotId": 5})
+        ),
     ]);
     let (status, answer) = daemon.post("application/json", events.to_string()).await;
     assert_eq!(status, 200, "{answer}");
@@ -35,7 +60,12 @@ async fn found(daemon: &Daemon, query: &str) -> Vec<u64> {
     assert_eq!(status, 200, "{query}: {text}");
     let page: Value = serde_json::from_str(&text).expect("JSON");
     let number = |entry: &Value| {
-        entry["event"]["eventId"].as_str().expect("an id").trim_start_matches("history-").parse().expect("a number")
+        entry["event"]["eventId"]
+            .as_str()
+            .expect("an id")
+            .trim_start_matches("history-")
+            .parse()
+            .expect("a number")
     };
     page["events"].as_array().expect("events").iter().map(number).collect()
 }
@@ -82,7 +112,13 @@ async fn absent_is_unknown_and_never_zero() {
     let (_home, daemon) = with_history().await;
     let tables = daemon.json("/api/v2/tables").await;
     let table = |name: &str| {
-        tables["tables"].as_array().expect("tables").iter().find(|table| table["table"] == name).expect("the table").clone()
+        tables["tables"]
+            .as_array()
+            .expect("tables")
+            .iter()
+            .find(|table| table["table"] == name)
+            .expect("the table")
+            .clone()
     };
     let refunds = table("prod.sales.refunds");
     assert_eq!(refunds["lastCommit"]["snapshotId"], i64::MAX);
@@ -99,7 +135,12 @@ async fn absent_is_unknown_and_never_zero() {
 #[tokio::test]
 async fn the_same_commit_by_two_ways_is_one() {
     let (_home, daemon) = with_history().await;
-    let again = commit(0, "prod.sales.orders", "2026-03-01T00:00:00Z", &json!({"operation": "append", "snapshotId": 1, "schemaChanged": false}));
+    let again = commit(
+        0,
+        "prod.sales.orders",
+        "2026-03-01T00:00:00Z",
+        &json!({"operation": "append", "snapshotId": 1, "schemaChanged": false}),
+    );
     let (_, answer) = daemon.post("application/json", again.to_string()).await;
     assert_eq!(answer["results"][0]["status"], "duplicate", "the same event id");
     let mut other_way = again.clone();
@@ -142,8 +183,12 @@ async fn a_batch_answers_for_each_of_its_events() {
     let lines = format!("{good}\n{{\"eventId\":7}}\n{good}\n");
     let (status, answer) = daemon.post("application/x-ndjson", lines).await;
     assert_eq!(status, 207, "{answer}");
-    let statuses: Vec<&str> =
-        answer["results"].as_array().expect("results").iter().map(|result| result["status"].as_str().expect("a status")).collect();
+    let statuses: Vec<&str> = answer["results"]
+        .as_array()
+        .expect("results")
+        .iter()
+        .map(|result| result["status"].as_str().expect("a status"))
+        .collect();
     assert_eq!(statuses, ["accepted", "rejected", "duplicate"]);
     assert!(answer["results"][1]["code"].as_str().expect("a code").starts_with("event_"), "{answer}");
 }

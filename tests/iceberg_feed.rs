@@ -42,11 +42,17 @@ fn configuration(port: u16) -> String {
 async fn real_commits_reach_dashboards_and_history_digit_for_digit() {
     let commits = real_commits();
     assert!(commits.len() >= 20, "the warehouse made {} commits", commits.len());
-    assert!(commits.iter().any(|commit| commit.contains(r#""schemaChanged": true"#) || commit.contains(r#""schemaChanged":true"#)));
+    assert!(
+        commits.iter().any(|commit| commit.contains(r#""schemaChanged": true"#)
+            || commit.contains(r#""schemaChanged":true"#))
+    );
     let broker = Service::activemq();
     let home = Home::new(&configuration(broker.port));
     let daemon = home.start();
-    support::eventually("the daemon is subscribed", || async { (daemon.get("/readyz").await.0 == 200).then_some(()) }).await;
+    support::eventually("the daemon is subscribed", || async {
+        (daemon.get("/readyz").await.0 == 200).then_some(())
+    })
+    .await;
 
     let mut dashboard = Client::connect(&format!("{}/events", daemon.url), None).await;
     let first = dashboard.next().await.expect("the stream begins");

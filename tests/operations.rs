@@ -80,7 +80,9 @@ async fn every_metric_is_documented_and_every_documented_metric_is_there() {
 async fn probes_may_ask_with_head_and_other_methods_are_told_what_is_allowed() {
     let (_home, daemon) = Home::new("").start_kept();
     let client = reqwest::Client::new();
-    for path in ["/", "/events", "/livez", "/readyz", "/metrics", "/actors", "/api/v2/events", "/api/v2/tables"] {
+    for path in
+        ["/", "/events", "/livez", "/readyz", "/metrics", "/actors", "/api/v2/events", "/api/v2/tables"]
+    {
         let head = client.head(format!("{}{path}", daemon.url)).send().await.expect("it answers");
         assert_eq!(head.status(), 200, "HEAD {path}");
         let refused = client.delete(format!("{}{path}", daemon.url)).send().await.expect("it answers");
@@ -88,7 +90,10 @@ async fn probes_may_ask_with_head_and_other_methods_are_told_what_is_allowed() {
         let allowed = refused.headers().get("allow").expect("it says what it takes").to_str().expect("text");
         assert!(allowed.contains("GET"), "{path}: {allowed}");
         let text = refused.text().await.expect("the answer arrives");
-        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).expect("JSON")["code"], "method_not_allowed");
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&text).expect("JSON")["code"],
+            "method_not_allowed"
+        );
     }
 }
 
@@ -200,7 +205,10 @@ fn a_listener_beyond_loopback_must_be_asked_for_by_name() {
 fn version_and_usage() {
     let version = output(freshet().arg("--version"));
     assert_eq!(version.status.code(), Some(0));
-    assert_eq!(String::from_utf8_lossy(&version.stdout).trim(), concat!("freshet ", env!("CARGO_PKG_VERSION")));
+    assert_eq!(
+        String::from_utf8_lossy(&version.stdout).trim(),
+        concat!("freshet ", env!("CARGO_PKG_VERSION"))
+    );
     assert_eq!(output(freshet().arg("--nonsense")).status.code(), Some(64));
 }
 

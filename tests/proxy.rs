@@ -35,7 +35,8 @@ async fn the_feed_asks_proxies_to_pass_it_on() {
     let daemon = home.start();
     let headers = HashMap::from([("Accept-Encoding", "gzip, br")]);
     let dashboard = Client::connect_with(&format!("{}/events", daemon.url), &headers).await;
-    let header = |name: &str| dashboard.headers.get(name).map(|value| value.to_str().expect("text").to_owned());
+    let header =
+        |name: &str| dashboard.headers.get(name).map(|value| value.to_str().expect("text").to_owned());
     assert_eq!(header("content-type").as_deref(), Some("text/event-stream"));
     assert_eq!(header("cache-control").as_deref(), Some("no-cache, no-transform"));
     assert_eq!(header("x-accel-buffering").as_deref(), Some("no"));
