@@ -21,7 +21,7 @@ use crate::{
     ExitReason,
     snapshot::NurseryState,
     stats::{self, ClassCounters},
-    task, unwind,
+    unwind,
 };
 
 /// The nursery holds as many actors as it may, or is closed because its supervisor stops.
@@ -92,7 +92,10 @@ impl Nursery {
         let address = context.address();
         let temporary_actor =
             TemporaryActor { stage: Stage::Ordered(context, Some(factory)), stop, stop_heard: false, place };
-        task::spawn("kernel-nursery", temporary_actor).detach();
+        // It catches its own panics. Each of thousands of clients has one, and this way it lies in its task and not in
+        // a box beside it.
+        #[expect(clippy::disallowed_methods, reason = "a second catch would cost every client an allocation")]
+        drop(actix_rt::spawn(temporary_actor));
         Ok(address)
     }
 
