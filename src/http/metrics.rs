@@ -168,7 +168,11 @@ fn sessions(families: &mut Families, services: &Services) {
     counter("freshet_session_sent_bytes_total", "Bytes of those events.", &counters.bytes);
     counter("freshet_session_replayed_total", "Events replayed to clients that resumed.", &counters.replayed);
     counter("freshet_session_coalesced_total", "Events left out for slow clients.", &counters.coalesced);
-    counter("freshet_session_dropped_total", "Events that a session still owed at its end.", &counters.dropped);
+    counter(
+        "freshet_session_dropped_total",
+        "Events that a session still owed at its end.",
+        &counters.dropped,
+    );
     counter("freshet_session_gaps_total", "Gaps that clients were told.", &counters.gaps);
     let mut family =
         families.counter("freshet_sessions_closed_total", "Sessions that the daemon ended, by close code.");

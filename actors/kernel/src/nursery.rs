@@ -94,7 +94,10 @@ impl Nursery {
             TemporaryActor { stage: Stage::Ordered(context, Some(factory)), stop, stop_heard: false, place };
         // It catches its own panics. Each of thousands of clients has one, and this way it lies in its task and not in
         // a box beside it.
-        #[expect(clippy::disallowed_methods, reason = "a second catch would cost every client an allocation")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "a second catch would cost every client an allocation"
+        )]
         drop(actix_rt::spawn(temporary_actor));
         Ok(address)
     }
