@@ -21,7 +21,7 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`bench`] | runs the servers one after the other and measures them |
+//! | [`mod@bench`] | runs the servers one after the other and measures them |
 //! | [`swarm`] | many SSE clients and the publisher on one thread |
 //! | [`publisher`] | the connection that publishes |
 //! | [`floor`] | the plain loop of `send()` |
