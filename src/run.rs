@@ -83,7 +83,7 @@ pub fn run(
     code
 }
 
-/// Says why the daemon does not start, in the log and, since it is read by a person then, in plain words.
+/// Says why the daemon does not start, in plain words and not as a log line: a person reads it then.
 fn refuse(code: ExitCode, error: &dyn std::error::Error) -> ExitCode {
     let text = format!("freshet: {error}\n");
     Answer { code, output: String::new(), error: text }.print()

@@ -51,7 +51,7 @@ pub struct Plan {
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     /// The event log.
-    #[error("event log: {0}")]
+    #[error(transparent)]
     EventLog(#[from] freshet_event_log::OpenError),
     /// The dead letters.
     #[error("the dead letters in {DEAD_LETTER_FILE} cannot be used: {0}")]
