@@ -1,12 +1,16 @@
 //! An operator builds the image and starts it beside a broker. Where no container engine is at hand, the files are
 //! at least linted, parsed and compared with what they refer to.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// The services of the compose file that are instances of Freshet.
+const INSTANCES: [&str; 3] = ["freshet-1", "freshet-2", "freshet-3"];
 
 fn read(path: &str) -> String {
     std::fs::read_to_string(Path::new(ROOT).join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
@@ -110,7 +114,9 @@ fn the_image_is_built_by_the_toolchain_of_the_repository() {
     let channel = toolchain.split('"').nth(1).expect("a channel");
     assert!(arguments_of("FROM")[0].starts_with(&format!("rust:{channel}-")), "{channel}");
     let version = format!("freshet:{}", env!("CARGO_PKG_VERSION"));
-    assert_eq!(compose()["services"]["freshet"]["image"], version);
+    for instance in INSTANCES {
+        assert_eq!(compose()["services"][instance]["image"], version);
+    }
 }
 
 #[test]
@@ -155,7 +161,7 @@ fn ports_are_published_on_this_machine_only() {
 #[test]
 fn secrets_come_from_outside_and_must_be_given() {
     for (name, service) in services(&compose()) {
-        for (variable, value) in service["environment"].as_object().expect("an environment") {
+        for (variable, value) in service["environment"].as_object().into_iter().flatten() {
             let is_secret =
                 ["PASSWORD", "PASSCODE", "SECRET", "TOKEN"].iter().any(|word| variable.contains(word));
             let value = value.as_str().expect("a text");
@@ -172,6 +178,11 @@ fn whatever_the_compose_file_refers_to_exists() {
         for other in texts(&service["depends_on"]) {
             assert!(compose["services"][other].is_object(), "{name} depends on {other}");
         }
+        for network in texts(&service["networks"]) {
+            let is_there = network == "default"
+                || compose["networks"].as_object().expect("networks").contains_key(network);
+            assert!(is_there, "{name}: {network}");
+        }
         for volume in texts(&service["volumes"]) {
             let source = volume.split(':').next().expect("a source");
             let is_there = match source.strip_prefix("./") {
@@ -187,12 +198,84 @@ fn whatever_the_compose_file_refers_to_exists() {
 }
 
 #[test]
+fn only_instances_reach_the_shared_log() {
+    let compose = compose();
+    assert_eq!(compose["networks"]["log"]["internal"], true);
+    assert_eq!(compose["services"]["redis"]["ports"], Value::Null);
+    assert_eq!(texts(&compose["services"]["redis"]["networks"]), ["log"]);
+    let with_log = services(&compose)
+        .into_iter()
+        .filter(|(_, service)| texts(&service["networks"]).contains(&"log"))
+        .map(|(name, _)| name.as_str())
+        .collect::<HashSet<_>>();
+    assert_eq!(with_log, HashSet::from_iter(INSTANCES.into_iter().chain(["redis"])));
+}
+
+/// The words after `server` in the lines of a balancer's configuration that name an instance.
+fn balanced(configuration: &str) -> Vec<Vec<String>> {
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let lines = configuration.lines().map(words);
+    lines.filter(|words| words.len() > 2 && words[0] == "server").map(|words| words[1..].to_vec()).collect()
+}
+
+#[test]
+fn the_balancers_serve_each_instance() {
+    let addresses = INSTANCES.map(|instance| format!("{instance}:8080"));
+    let haproxy = balanced(&read("docker/haproxy.cfg"));
+    let by_readiness: Vec<_> = haproxy.iter().filter(|words| !words[0].ends_with("-anyway")).collect();
+    assert!(by_readiness.iter().map(|words| &words[1]).eq(&addresses), "{haproxy:?}");
+    let anyway: Vec<_> = haproxy.iter().filter(|words| words[0].ends_with("-anyway")).collect();
+    assert!(anyway.iter().map(|words| &words[1]).eq(&addresses), "{haproxy:?}");
+    assert!(anyway.iter().all(|words| words[2..] == ["backup", "no-check"]), "{haproxy:?}");
+    let nginx = balanced(&read("docker/nginx.conf"));
+    assert!(nginx.iter().map(|words| &words[0]).eq(&addresses), "{nginx:?}");
+}
+
+#[test]
+fn a_heartbeat_comes_before_a_balancer_loses_patience() {
+    let heartbeat_secs = freshet_session::Config::default().heartbeat_secs;
+    let seconds = |configuration: &str, word: &str| {
+        let text = read(configuration);
+        let lines = text.lines().filter_map(|line| line.trim().strip_prefix(word)).map(str::to_owned);
+        let times: Vec<u64> = lines
+            .map(|time| time.trim().trim_end_matches(';').trim_end_matches('s').parse().expect("seconds"))
+            .collect();
+        assert_eq!(times.len(), 1, "{configuration}: {word}");
+        times[0]
+    };
+    for (configuration, word) in [
+        ("docker/haproxy.cfg", "timeout client "),
+        ("docker/haproxy.cfg", "timeout server "),
+        ("docker/haproxy.cfg", "timeout tunnel "),
+        ("docker/nginx.conf", "proxy_read_timeout "),
+        ("docker/nginx.conf", "send_timeout "),
+    ] {
+        // Heartbeats vary by a tenth, and one may be late.
+        assert!(seconds(configuration, word) > heartbeat_secs * 2, "{configuration}: {word}");
+    }
+}
+
+#[test]
+fn the_configuration_of_haproxy_is_good() {
+    let path = std::env::var("PATH").expect("a path");
+    let output = Command::new("haproxy")
+        .args(["-c", "-f", "docker/haproxy.cfg"])
+        .current_dir(ROOT)
+        // Debian keeps servers where not everyone looks for programs.
+        .env("PATH", format!("{path}:/usr/sbin"))
+        .output()
+        .expect("haproxy runs; tests/install installs it");
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(!said(&output).contains("[WARNING]"), "{}", said(&output));
+}
+
+#[test]
 fn the_configurations_of_the_containers_are_good() {
     for (file, variables) in [
         ("docker/config/image.toml", &[][..]),
         (
             "docker/config/compose.toml",
-            &[("ACTIVEMQ_USER", "freshet"), ("ACTIVEMQ_PASSWORD", "a-secret")][..],
+            &[("ACTIVEMQ_USER", "freshet"), ("ACTIVEMQ_PASSWORD", "a-secret"), ("FRESHET_INSTANCE", "1")][..],
         ),
     ] {
         let output = Command::new(env!("CARGO_BIN_EXE_freshet"))

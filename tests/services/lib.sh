@@ -9,6 +9,9 @@ directory="${FRESHET_SERVICES:-${XDG_CACHE_HOME:-$HOME/.cache}/freshet/services}
 # How long a service may take to start or to stop, in seconds. A busy machine needs minutes for a cold JVM.
 patience_secs="${FRESHET_SERVICES_PATIENCE_SECS:-120}"
 
+# Debian keeps servers where not everyone looks for programs.
+PATH="$PATH:/usr/sbin"
+
 fail() {
   printf '%s: %s\n' "$(basename "$0")" "$*" >&2
   exit 1
