@@ -22,11 +22,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 
-use crate::decode::{check_size, decode_event, trim};
-use crate::limits::Limits;
+use crate::channel::Format;
+use crate::decode::{check_size, trim};
+use crate::intake::Envelope;
 use crate::members::{Members, string_of};
 use crate::rejection::{Rejection, RejectionCode};
-use crate::{Event, ingest};
+use crate::{Event, Intake, ingest};
 
 /// The attributes that are read, in the order in which a missing field is filled from them.
 const ATTRIBUTES: [(&str, &str); 5] = [
@@ -109,6 +110,17 @@ impl<'a> Attributes<'a> {
         Ok(())
     }
 
+    /// The event in the data. Only the fields of the event contract are filled in the data itself.
+    fn decode(&self, data: Bytes, intake: &Intake) -> Result<Event, Rejection> {
+        match intake.channel.format {
+            Format::Iceberg => intake.decode(&self.fill(data)),
+            Format::Json => {
+                let [id, time, ..] = &self.values;
+                intake.decode_in(&data, Envelope { id: id.as_deref(), time: time.as_deref() })
+            }
+        }
+    }
+
     /// The data with the fields that it lacks. Data that is no object stays as it is, for the decoder to refuse.
     fn fill(&self, data: Bytes) -> Bytes {
         let Ok(text) = std::str::from_utf8(&data) else { return data };
@@ -139,8 +151,8 @@ fn unsupported(field: &'static str, message: &'static str) -> Rejection {
 ///
 /// # Errors
 /// When the envelope is no CloudEvent 1.0, or its data is no event.
-pub fn decode_structured(bytes: &Bytes, limits: &Limits) -> Result<Event, Rejection> {
-    check_size(bytes, limits)?;
+pub fn decode_structured(bytes: &Bytes, intake: &Intake) -> Result<Event, Rejection> {
+    check_size(bytes, &intake.limits)?;
     let invalid = |message| Rejection::whole(RejectionCode::InvalidEnvelope, message);
     let content = trim(bytes);
     let text = std::str::from_utf8(&content).map_err(|_| invalid("the envelope is not UTF-8"))?;
@@ -173,7 +185,7 @@ pub fn decode_structured(bytes: &Bytes, limits: &Limits) -> Result<Event, Reject
         (None, None) => return Err(unsupported("data", "absent")),
         (Some(_), Some(_)) => return Err(unsupported("data", "stands beside data_base64")),
     };
-    decode_event(&attributes.fill(data), limits)
+    attributes.decode(data, intake)
 }
 
 /// Reads a CloudEvent in binary mode: attributes in headers, the event as the body.
@@ -187,9 +199,9 @@ pub fn decode_binary<'a>(
     headers: impl IntoIterator<Item = (&'a str, &'a str)>,
     content_type: Option<&str>,
     body: &Bytes,
-    limits: &Limits,
+    intake: &Intake,
 ) -> Result<Event, Rejection> {
-    check_size(body, limits)?;
+    check_size(body, &intake.limits)?;
     let mut attributes = Attributes::default();
     for (header, value) in headers {
         let Some(found) = binding.attribute(header) else { continue };
@@ -205,7 +217,7 @@ pub fn decode_binary<'a>(
     if content_type.is_some_and(|media_type| !ingest::is_json(media_type)) {
         return Err(unsupported("datacontenttype", "not JSON"));
     }
-    decode_event(&attributes.fill(trim(body)), limits)
+    attributes.decode(trim(body), intake)
 }
 
 /// Decodes a header's value: first the quotes that older senders put around it, then percent-encoding.

@@ -20,7 +20,8 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 
-use crate::event::{Event, Summary};
+use crate::channel::ChannelName;
+use crate::event::{Commit, Event, Summary, iceberg_mutation};
 use crate::limits::{Limits, MAX_EVENT_ID_BYTES, MAX_TABLE_BYTES, MAX_TEXT_BYTES};
 use crate::members::{Members, NotMembers, is_deeper_than, string_of};
 use crate::rejection::{Rejection, RejectionCode};
@@ -53,21 +54,8 @@ pub const FIELDS: [&str; 14] = [
 /// When the bytes are no event by the rules of this module.
 pub fn decode_event(bytes: &Bytes, limits: &Limits) -> Result<Event, Rejection> {
     check_size(bytes, limits)?;
-    let body = trim(bytes);
-    let text = std::str::from_utf8(&body).map_err(|error| {
-        Rejection::whole(RejectionCode::NotUtf8, format!("not UTF-8 at byte {}", error.valid_up_to()))
-    })?;
-    if is_deeper_than(text, limits.max_event_depth) {
-        let message = format!("more than {} levels of objects and arrays", limits.max_event_depth);
-        return Err(Rejection::whole(RejectionCode::TooDeep, message));
-    }
-    let members = Members::read(text).map_err(|error| match error {
-        NotMembers::NotJson { line, column } => Rejection::whole(
-            RejectionCode::NotJson,
-            format!("not one JSON value: line {line}, column {column}"),
-        ),
-        NotMembers::NotObject => Rejection::whole(RejectionCode::NotObject, "not a JSON object"),
-    })?;
+    let body = body_of(bytes, limits)?;
+    let members = members_of(&body)?;
     check_duplicates(&members, None)?;
 
     let event_id = required(text_of(&members, "eventId", MAX_EVENT_ID_BYTES)?, "eventId")?;
@@ -76,21 +64,52 @@ pub fn decode_event(bytes: &Bytes, limits: &Limits) -> Result<Event, Rejection> 
     let table = required(text_of(&members, "tableIdentifier", MAX_TABLE_BYTES)?, "tableIdentifier")?;
     let event_type = required(text_of(&members, "eventType", MAX_TEXT_BYTES)?, "eventType")?;
     let payload = Payload::read(&members)?;
+    let table = table.into_owned();
     if event_type == COMMIT_SUCCESS {
         required(members.get("payload"), "payload")?;
         required(payload.operation.as_ref(), "payload.operation")?;
     }
     Ok(Event {
         event_id: event_id.into_owned(),
+        channel: ChannelName::iceberg(),
+        name: iceberg_mutation(),
+        key: Some(table.clone()),
+        room: None,
         timestamp,
         source_application,
-        table: table.into_owned(),
-        event_type: event_type.into_owned(),
-        operation: payload.operation,
-        snapshot_id: payload.snapshot_id,
-        schema_changed: payload.schema_changed,
-        summary: payload.summary,
+        commit: Some(Commit {
+            table,
+            event_type: event_type.into_owned(),
+            operation: payload.operation,
+            snapshot_id: payload.snapshot_id,
+            schema_changed: payload.schema_changed,
+            summary: payload.summary,
+        }),
         body,
+    })
+}
+
+/// The bytes without white space and byte order mark around them; UTF-8, and not too deep.
+pub(crate) fn body_of(bytes: &Bytes, limits: &Limits) -> Result<Bytes, Rejection> {
+    let body = trim(bytes);
+    let text = std::str::from_utf8(&body).map_err(|error| {
+        Rejection::whole(RejectionCode::NotUtf8, format!("not UTF-8 at byte {}", error.valid_up_to()))
+    })?;
+    if is_deeper_than(text, limits.max_event_depth) {
+        let message = format!("more than {} levels of objects and arrays", limits.max_event_depth);
+        return Err(Rejection::whole(RejectionCode::TooDeep, message));
+    }
+    Ok(body)
+}
+
+/// The members of an object that [`body_of`] has checked.
+pub(crate) fn members_of(body: &[u8]) -> Result<Members<'_>, Rejection> {
+    Members::read(std::str::from_utf8(body).unwrap_or_default()).map_err(|error| match error {
+        NotMembers::NotJson { line, column } => Rejection::whole(
+            RejectionCode::NotJson,
+            format!("not one JSON value: line {line}, column {column}"),
+        ),
+        NotMembers::NotObject => Rejection::whole(RejectionCode::NotObject, "not a JSON object"),
     })
 }
 
@@ -157,7 +176,7 @@ fn wrong_type(field: &'static str, message: &'static str) -> Rejection {
 }
 
 /// Refuses a name that stands twice. Names it when the contract does, and otherwise the object around it.
-fn check_duplicates(object: &Members<'_>, path: Option<&'static str>) -> Result<(), Rejection> {
+pub(crate) fn check_duplicates(object: &Members<'_>, path: Option<&'static str>) -> Result<(), Rejection> {
     let Some(name) = object.duplicate() else { return Ok(()) };
     let full = path.map_or_else(|| name.to_owned(), |path| format!("{path}.{name}"));
     let field = FIELDS.into_iter().find(|field| *field == full).or(path);

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::Event;
+use crate::event::Commit;
 
 /// The longest value of one filter parameter, in bytes.
 pub const MAX_VALUE_BYTES: usize = 1024;
@@ -11,7 +12,8 @@ pub const MAX_ALTERNATIVES: usize = 32;
 
 /// A pattern for whole table names: `*` stands for any text, dots included, `?` for one character, and every
 /// other character for itself.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(transparent)]
 pub struct Glob(String);
 
 impl Glob {
@@ -143,13 +145,17 @@ impl EventFilter {
     /// Whether the client wants this event.
     #[must_use]
     pub fn matches(&self, event: &Event) -> bool {
-        let named = |wanted: &[String], found: &Option<String>| {
-            wanted.is_empty() || found.as_ref().is_some_and(|found| wanted.contains(found))
+        let named = |wanted: &[String], found: Option<&String>| {
+            wanted.is_empty() || found.is_some_and(|found| wanted.contains(found))
         };
-        (self.tables.is_empty() || self.tables.iter().any(|glob| glob.matches(&event.table)))
-            && named(&self.operations, &event.operation)
-            && named(&self.applications, &event.source_application)
-            && self.schema_changed.is_none_or(|wanted| event.schema_changed == Some(wanted))
+        let commit = event.commit.as_ref();
+        let in_table = |commit: &Commit| self.tables.iter().any(|glob| glob.matches(&commit.table));
+        (self.tables.is_empty() || commit.is_some_and(in_table))
+            && named(&self.operations, commit.and_then(|commit| commit.operation.as_ref()))
+            && named(&self.applications, event.source_application.as_ref())
+            && self
+                .schema_changed
+                .is_none_or(|wanted| commit.is_some_and(|commit| commit.schema_changed == Some(wanted)))
     }
 
     /// Whether it wants every event.

@@ -21,9 +21,9 @@ use serde::de::{DeserializeSeed, Deserializer, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::cloud_events::{Binding, decode_binary, decode_structured};
-use crate::decode::{decode_event, trim};
+use crate::decode::trim;
 use crate::limits::Limits;
-use crate::{Event, Rejection};
+use crate::{Event, Intake, Rejection};
 
 /// Why a request was refused whole.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -138,8 +138,9 @@ pub fn decode_request<'a>(
     content_type: Option<&str>,
     headers: impl IntoIterator<Item = (&'a str, &'a str)> + Clone,
     body: &Bytes,
-    limits: &Limits,
+    intake: &Intake,
 ) -> Result<Vec<Result<Event, Rejection>>, RequestError> {
+    let limits = &intake.limits;
     let format = content_type.and_then(format_of).ok_or(RequestError::UnsupportedMediaType)?;
     if body.len() > limits.max_request_bytes {
         return Err(RequestError::TooLarge {
@@ -151,21 +152,21 @@ pub fn decode_request<'a>(
     if content.is_empty() {
         return Err(RequestError::Empty);
     }
-    let events = |parts: Vec<Bytes>| parts.iter().map(|part| decode_event(part, limits)).collect();
+    let events = |parts: Vec<Bytes>| parts.iter().map(|part| intake.decode(part)).collect();
     match format {
-        Format::CloudEvent => Ok(vec![decode_structured(&content, limits)]),
+        Format::CloudEvent => Ok(vec![decode_structured(&content, intake)]),
         Format::CloudEvents => {
             let envelopes = elements(&content, limits)?;
-            Ok(envelopes.iter().map(|envelope| decode_structured(envelope, limits)).collect())
+            Ok(envelopes.iter().map(|envelope| decode_structured(envelope, intake)).collect())
         }
         Format::Json if Binding::HTTP.is_binary(headers.clone()) => {
-            Ok(vec![decode_binary(Binding::HTTP, headers, content_type, &content, limits)])
+            Ok(vec![decode_binary(Binding::HTTP, headers, content_type, &content, intake)])
         }
         Format::Json if content.starts_with(b"[") => match elements(&content, limits)? {
             none if none.is_empty() => Err(RequestError::Empty),
             parts => Ok(events(parts)),
         },
-        Format::Json if !is_lines(&content) => Ok(vec![decode_event(&content, limits)]),
+        Format::Json if !is_lines(&content) => Ok(vec![intake.decode(&content)]),
         Format::Json | Format::Lines => Ok(events(lines(&content, limits)?)),
     }
 }
@@ -180,15 +181,15 @@ pub fn decode_message<'a>(
     content_type: Option<&str>,
     headers: impl IntoIterator<Item = (&'a str, &'a str)> + Clone,
     body: &Bytes,
-    limits: &Limits,
+    intake: &Intake,
 ) -> Result<Event, Rejection> {
     if content_type.and_then(format_of) == Some(Format::CloudEvent) {
-        return decode_structured(body, limits);
+        return decode_structured(body, intake);
     }
     if binding.is_binary(headers.clone()) {
-        return decode_binary(binding, headers, content_type.filter(|given| is_json(given)), body, limits);
+        return decode_binary(binding, headers, content_type.filter(|given| is_json(given)), body, intake);
     }
-    decode_event(body, limits)
+    intake.decode(body)
 }
 
 /// The elements of a JSON array, as they stand in it.

@@ -3,7 +3,10 @@
 
 use futures_util::future::BoxFuture;
 
-use crate::{DeadLetter, Epoch, Event, Position};
+use jiff::Timestamp;
+
+use crate::scope::Rooms;
+use crate::{ChannelName, DeadLetter, Epoch, Event, Position};
 
 /// What became of one event that was published.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +75,8 @@ pub struct Bounds {
 pub struct Logged {
     /// Its offset in the log's epoch.
     pub offset: u64,
+    /// When it was appended. Only to tell how old it is: clocks of several instances may differ.
+    pub appended_at: Timestamp,
     /// The event.
     pub event: Event,
 }
@@ -99,4 +104,45 @@ pub trait EventLog: Send + Sync + 'static {
 
     /// What can be read now.
     fn bounds(&self) -> BoxFuture<'_, Result<Bounds, StoreError>>;
+
+    /// The newest event of each key of a channel that is still held, as of one moment.
+    fn newest_by_key(&self, request: NewestByKey) -> BoxFuture<'_, Result<KeyedState, StoreError>>;
+
+    /// The events at these offsets that are still held, oldest first. The offsets rise.
+    fn read_at(&self, offsets: Vec<u64>) -> BoxFuture<'_, Result<Vec<Logged>, StoreError>>;
+}
+
+/// What [`EventLog::newest_by_key`] looks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewestByKey {
+    /// The channel.
+    pub channel: ChannelName,
+    /// The rooms of it.
+    pub rooms: Rooms,
+    /// Events that were appended before this are not counted; nothing counts all.
+    pub appended_since: Option<Timestamp>,
+    /// At most this many keys.
+    pub max_keys: usize,
+}
+
+/// The state of a channel: where its newest events stand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyedState {
+    /// The offset of the log's newest event at that moment, of whatever channel: what comes after it changes the
+    /// state.
+    pub through: u64,
+    /// The offset of the newest event of each key, rising.
+    pub offsets: Vec<u64>,
+    /// Whether there are more keys than were asked for. The offsets are then not the whole state.
+    pub is_cut: bool,
+}
+
+/// Hears of events of a log that several instances append to, in the order of their offsets.
+pub trait Announce: Send + Sync + 'static {
+    /// These are the next events of the log. They are durable.
+    fn announce(&self, epoch: Epoch, events: Vec<Logged>);
+
+    /// The log's newest event. Nothing is announced of what lies before, and an epoch that differs from the one that
+    /// was known means that the log is another one.
+    fn stands_at(&self, position: Position);
 }

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use freshet_feed::cloud_events::Binding;
 use freshet_feed::decode::decode_event;
 use freshet_feed::ingest::{decode_message, decode_request};
-use freshet_feed::{Limits, RejectionCode};
+use freshet_feed::{Intake, Limits, RejectionCode};
 use support::{Case, cases};
 
 fn pairs(case: &Case) -> Vec<(&str, &str)> {
@@ -31,9 +31,13 @@ fn what_is_no_event_is_rejected_with_its_code() {
 #[test]
 fn cloud_events_carry_the_same_event() {
     for case in cases("cloud-events.json") {
-        let mut answers =
-            decode_request(case.content_type.as_deref(), pairs(&case), &case.input(), &Limits::default())
-                .unwrap_or_else(|error| panic!("{}: {error}", case.name));
+        let mut answers = decode_request(
+            case.content_type.as_deref(),
+            pairs(&case),
+            &case.input(),
+            &Intake::iceberg(Limits::default()),
+        )
+        .unwrap_or_else(|error| panic!("{}: {error}", case.name));
         let answer = answers.pop().expect(&case.name);
         assert!(answers.is_empty(), "{}", case.name);
         case.check(answer);
@@ -45,13 +49,25 @@ fn a_broker_s_message_is_the_same_event() {
     for case in cases("cloud-events.json") {
         let content_type = case.content_type.as_deref();
         let limits = Limits::default();
-        case.check(decode_message(Binding::HTTP, content_type, pairs(&case), &case.input(), &limits));
+        case.check(decode_message(
+            Binding::HTTP,
+            content_type,
+            pairs(&case),
+            &case.input(),
+            &Intake::iceberg(limits.clone()),
+        ));
     }
     for case in cases("accepted.json").iter().chain(&cases("rejected.json")) {
         let headers = [("content-length", "1"), ("ce-id", "other")];
         for content_type in [None, Some("text/plain"), Some("application/json")] {
             let limits = Limits::default();
-            case.check(decode_message(Binding::KAFKA, content_type, headers, &case.input(), &limits));
+            case.check(decode_message(
+                Binding::KAFKA,
+                content_type,
+                headers,
+                &case.input(),
+                &Intake::iceberg(limits.clone()),
+            ));
         }
     }
 }
@@ -64,7 +80,12 @@ fn requests_carry_one_event_or_many() {
     for case in cases("requests.json") {
         let mixed = case.events.as_ref().is_some_and(|events| events.len() == 5);
         let limits = if mixed { &roomy } else { &limits };
-        let found = decode_request(case.content_type.as_deref(), pairs(&case), &case.input(), limits);
+        let found = decode_request(
+            case.content_type.as_deref(),
+            pairs(&case),
+            &case.input(),
+            &Intake::iceberg(limits.clone()),
+        );
         match (&case.events, &case.refused, found) {
             (Some(expected), None, Ok(found)) => {
                 assert_eq!(found.len(), expected.len(), "{}", case.name);
@@ -87,9 +108,13 @@ fn every_code_has_a_case() {
         for case in cases(file) {
             let limits = Limits::default();
             let content_type = case.content_type.as_deref();
-            if let Err(rejection) =
-                decode_message(Binding::HTTP, content_type, pairs(&case), &case.input(), &limits)
-            {
+            if let Err(rejection) = decode_message(
+                Binding::HTTP,
+                content_type,
+                pairs(&case),
+                &case.input(),
+                &Intake::iceberg(limits.clone()),
+            ) {
                 seen.insert(rejection.code);
             }
         }

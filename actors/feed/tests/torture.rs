@@ -4,7 +4,7 @@ use bytes::Bytes;
 use freshet_feed::cloud_events::{Binding, decode_structured};
 use freshet_feed::decode::decode_event;
 use freshet_feed::ingest::decode_request;
-use freshet_feed::{Limits, RejectionCode};
+use freshet_feed::{Intake, Limits, RejectionCode};
 use proptest::prelude::*;
 
 const EVENT: &str = r#"{"eventId":"caf\u00e9-🌊","eventTimestamp":"2023-10-27T10:25:40.123+02:00","sourceApplication":"spark","tableIdentifier":"prod.sales.orders","eventType":"COMMIT_SUCCESS","payload":{"operation":"append","snapshotId":8734628364872364872,"summary":{"added-data-files":"128","added-records":"15782093"},"schemaChanged":false,"x":[1.10,-0e1,null,{"y":"\\\""}]}}"#;
@@ -62,10 +62,13 @@ fn ten_megabytes_of_brackets_are_refused_on_a_small_stack() {
     // The stack does not depend on the limit: a test's thread has 2 MiB.
     assert_eq!(decode_event(&open, &no_depth).expect_err("cut off").code, RejectionCode::NotJson);
     assert_eq!(decode_event(&closed, &no_depth).expect_err("no fields").code, RejectionCode::MissingField);
-    assert_eq!(decode_structured(&open, &limits).expect_err("cut off").code, RejectionCode::InvalidEnvelope);
+    assert_eq!(
+        decode_structured(&open, &Intake::iceberg(limits.clone())).expect_err("cut off").code,
+        RejectionCode::InvalidEnvelope
+    );
     for content_type in CONTENT_TYPES {
         for input in [&open, &closed] {
-            let answer = decode_request(Some(content_type), [], input, &limits);
+            let answer = decode_request(Some(content_type), [], input, &Intake::iceberg(limits.clone()));
             assert!(answer.is_err() || answer.is_ok_and(|items| items[0].is_err()), "{content_type}");
         }
     }
@@ -74,7 +77,8 @@ fn ten_megabytes_of_brackets_are_refused_on_a_small_stack() {
 #[test]
 fn the_body_is_the_memory_that_came() {
     let request = Bytes::from(format!("[ {EVENT} , {EVENT} ]"));
-    let items = decode_request(Some("application/json"), [], &request, &Limits::default()).expect("an array");
+    let items = decode_request(Some("application/json"), [], &request, &Intake::iceberg(Limits::default()))
+        .expect("an array");
     for item in items {
         let body = item.expect("an event").body;
         assert_eq!(body, EVENT);
@@ -102,8 +106,8 @@ proptest! {
         let bytes = Bytes::from(bytes);
         let _ = decode_event(&bytes, &Limits::default());
         for content_type in CONTENT_TYPES {
-            let _ = decode_request(Some(content_type), [("ce-specversion", "1.0")], &bytes, &Limits::default());
-            let _ = decode_request(Some(content_type), [], &bytes, &Limits::default());
+            let _ = decode_request(Some(content_type), [("ce-specversion", "1.0")], &bytes, &Intake::iceberg(Limits::default()));
+            let _ = decode_request(Some(content_type), [], &bytes, &Intake::iceberg(Limits::default()));
         }
     }
 
@@ -111,14 +115,14 @@ proptest! {
     fn almost_json_gives_an_answer(text in r#"[\[\]{}",:\\0-9eu.\-\n tn]{0,200}"#) {
         let bytes = Bytes::from(text);
         for content_type in CONTENT_TYPES {
-            let _ = decode_request(Some(content_type), [], &bytes, &Limits::default());
+            let _ = decode_request(Some(content_type), [], &bytes, &Intake::iceberg(Limits::default()));
         }
     }
 
     #[test]
     fn arbitrary_headers_give_an_answer(name in "ce-(id|source|type|time|subject|specversion)", value in ".{0,40}") {
         let headers = [("ce-specversion", "1.0"), (&*name, &*value)];
-        let _ = freshet_feed::cloud_events::decode_binary(Binding::HTTP, headers, None, &"{}".into(), &Limits::default());
+        let _ = freshet_feed::cloud_events::decode_binary(Binding::HTTP, headers, None, &"{}".into(), &Intake::iceberg(Limits::default()));
     }
 
     #[test]
@@ -126,7 +130,7 @@ proptest! {
         for raw in [id.to_string(), format!("\"{id}\"")] {
             let bytes = event_with_id(&raw);
             let event = decode_event(&bytes, &Limits::default()).expect("an event");
-            prop_assert_eq!(event.snapshot_id, Some(id));
+            prop_assert_eq!(event.commit.expect("a commit").snapshot_id, Some(id));
             prop_assert_eq!(event.body, bytes);
         }
     }
@@ -144,7 +148,7 @@ proptest! {
     fn filling_leaves_the_data_as_it_was(spaces in "[ \n\t]{0,3}", extra in any::<i64>()) {
         let data = format!("{{{spaces}\"x\"{spaces}:{spaces}[{extra},1.10]{spaces}}}");
         let envelope = format!(r#"{{"specversion":"1.0","id":"e","source":"s","type":"X","subject":"t","time":"2023-10-27T10:25:40Z","data":{data}}}"#);
-        let event = decode_structured(&envelope.into(), &Limits::default()).expect("an event");
+        let event = decode_structured(&envelope.into(), &Intake::iceberg(Limits::default())).expect("an event");
         let body = std::str::from_utf8(&event.body).expect("utf-8");
         prop_assert!(body.ends_with(&data[1..]), "{}", body);
     }

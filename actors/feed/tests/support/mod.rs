@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use bytes::Bytes;
 use freshet_feed::event::Summary;
-use freshet_feed::{Event, Rejection};
+use freshet_feed::{ChannelName, Commit, Event, Rejection};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -109,19 +109,25 @@ impl ExpectedEvent {
         let number = |text: &Option<String>| text.as_ref().map(|text| text.parse::<i64>().expect("i64"));
         Event {
             event_id: self.event_id.clone(),
+            channel: ChannelName::iceberg(),
+            name: "iceberg-mutation".into(),
+            key: Some(self.table.clone()),
+            room: None,
             timestamp: self.timestamp.parse().expect("a time in UTC"),
             source_application: self.source_application.clone(),
-            table: self.table.clone(),
-            event_type: self.event_type.clone(),
-            operation: self.operation.clone(),
-            snapshot_id: number(&self.snapshot_id),
-            schema_changed: self.schema_changed,
-            summary: Summary {
-                added_records: number(&self.added_records),
-                deleted_records: number(&self.deleted_records),
-                added_data_files: number(&self.added_data_files),
-                deleted_data_files: number(&self.deleted_data_files),
-            },
+            commit: Some(Commit {
+                table: self.table.clone(),
+                event_type: self.event_type.clone(),
+                operation: self.operation.clone(),
+                snapshot_id: number(&self.snapshot_id),
+                schema_changed: self.schema_changed,
+                summary: Summary {
+                    added_records: number(&self.added_records),
+                    deleted_records: number(&self.deleted_records),
+                    added_data_files: number(&self.added_data_files),
+                    deleted_data_files: number(&self.deleted_data_files),
+                },
+            }),
             body: self.body.clone().map_or_else(|| input.clone(), Bytes::from),
         }
     }
