@@ -9,15 +9,15 @@ use std::time::Duration;
 use actix::dev::{MessageResponse, OneshotSender};
 use actix::fut::ActorFuture;
 use actix::{Actor, AsyncContext, Context, Handler, Message};
-use freshet_feed::port::{Bounds, EventLog, Logged, Outcome, StoreError};
+use freshet_feed::port::{Announce, Bounds, EventLog, Logged, Outcome, StoreError};
 use freshet_feed::{Event, Position};
 use freshet_kernel::{Backoff, Child, ChildSpec, Link, Restart, task};
 use futures_util::future::BoxFuture;
+use jiff::Timestamp;
 use serde_json::json;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::batch::Batch;
 use crate::config::Config;
 use crate::gather::{Answer, Gathered, Shares};
 use crate::live::Live;
@@ -150,7 +150,7 @@ impl Broadcaster {
         // Whatever became of the append: what can be read is announced.
         let appended = answer.and_then(|(Bounds { epoch, last, .. }, appended)| {
             self.deliver();
-            self.live.advance(Position { epoch, offset: last });
+            self.live.stands_at(Position { epoch, offset: last });
             appended
         });
         match appended {
@@ -185,11 +185,12 @@ impl Broadcaster {
             Ok(outcomes) => {
                 self.heal();
                 let counters = self.live.counters();
+                let appended_at = Timestamp::now();
                 for (event, outcome) in events.into_iter().zip(&outcomes) {
                     match outcome {
                         Outcome::Accepted { position } => {
                             counters.published.fetch_add(1, Relaxed);
-                            self.accepted.push(Logged { offset: position.offset, event });
+                            self.accepted.push(Logged { offset: position.offset, appended_at, event });
                         }
                         Outcome::Duplicate => {
                             counters.duplicates.fetch_add(1, Relaxed);
@@ -230,12 +231,7 @@ impl Broadcaster {
 
     fn deliver(&mut self) {
         let Some(epoch) = self.live.position().map(|position| position.epoch) else { return };
-        for logged in cut(std::mem::take(&mut self.accepted), self.config.batch_max_bytes) {
-            if let Some(batch) = Batch::render(epoch, logged) {
-                let position = Position { epoch, offset: batch.last() };
-                self.live.announce(batch, position);
-            }
-        }
+        self.live.announce(epoch, std::mem::take(&mut self.accepted));
         self.delivered_at = Some(Instant::now());
     }
 
@@ -277,24 +273,6 @@ async fn watched<T>(link: Link<Broadcaster>, call: impl Future<Output = T>) -> T
     link.healthy();
     tracing::info!("event log answers again");
     answer
-}
-
-/// Cuts events into batches of at most `max_bytes` of bodies; a larger event stands alone.
-fn cut(events: Vec<Logged>, max_bytes: usize) -> Vec<Vec<Logged>> {
-    let mut batches = Vec::new();
-    let mut batch = Vec::new();
-    let mut bytes = 0;
-    for logged in events {
-        let size = logged.event.body.len();
-        if !batch.is_empty() && bytes + size > max_bytes {
-            batches.push(std::mem::take(&mut batch));
-            bytes = 0;
-        }
-        bytes += size;
-        batch.push(logged);
-    }
-    batches.push(batch);
-    batches
 }
 
 /// Ends when the call in flight has ended: what the mailbox waits for when as much is gathered as may be.

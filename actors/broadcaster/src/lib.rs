@@ -35,6 +35,7 @@ pub mod handle;
 pub mod live;
 mod recent;
 pub mod render;
+mod render_websocket;
 
 pub use backlog::Backlog;
 pub use batch::{Batch, Rendered};

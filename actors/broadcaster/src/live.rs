@@ -2,16 +2,17 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use freshet_feed::Position;
+use freshet_feed::port::{Announce, Logged};
+use freshet_feed::{Epoch, Position};
 use tokio::sync::watch;
 
-use crate::batch::Batch;
+use crate::batch::{Batch, cut};
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::recent::Recent;
 
-/// The newest batches and the position of the newest event, all of one epoch. It outlives restarts of the Broadcaster, which alone
-/// writes to it.
+/// The newest batches and the position of the newest event, all of one epoch. It outlives restarts of who announces
+/// events to it: the Broadcaster, or the follower of a log that several instances share.
 ///
 /// A worker thread follows it by one [`watch`](Self::watch), which wakes it once for each batch, and reads the
 /// batches from its own cursor on. So there is no queue for each worker that could be full: a worker that is slow
@@ -20,6 +21,7 @@ use crate::recent::Recent;
 #[derive(Debug)]
 pub struct Live {
     recent: Mutex<Recent>,
+    batch_max_bytes: usize,
     position: watch::Sender<Option<Position>>,
     counters: Counters,
 }
@@ -29,6 +31,7 @@ impl Live {
     #[must_use]
     pub fn new(config: &Config) -> Arc<Self> {
         Arc::new(Self {
+            batch_max_bytes: config.batch_max_bytes,
             recent: Mutex::new(Recent::new(config.recent_max_bytes)),
             position: watch::Sender::new(None),
             counters: Counters::default(),
@@ -65,26 +68,36 @@ impl Live {
         &self.counters
     }
 
-    /// Hands a batch to all worker threads. `position` is that of its newest event. For the Broadcaster only.
-    pub fn announce(&self, batch: Batch, position: Position) {
-        self.counters.handed_over(batch.events().iter().map(|rendered| &rendered.event));
-        self.recent().push(Arc::new(batch));
-        self.advance(position);
-    }
-
-    /// Moves the position on, and never back. What was not announced up to there is read from the log. For the
-    /// Broadcaster only.
-    pub fn advance(&self, position: Position) {
-        self.position.send_if_modified(|known| {
-            let is_ahead = known.is_none_or(|known| known.offset < position.offset);
-            if is_ahead {
-                *known = Some(position);
-            }
-            is_ahead
-        });
-    }
-
     fn recent(&self) -> MutexGuard<'_, Recent> {
         self.recent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Announce for Live {
+    /// Renders the events, in batches, and wakes the worker threads.
+    fn announce(&self, epoch: Epoch, events: Vec<Logged>) {
+        for logged in cut(events, self.batch_max_bytes) {
+            let Some(batch) = Batch::render(epoch, logged) else { continue };
+            let position = Position { epoch, offset: batch.last() };
+            self.counters.handed_over(batch.events().iter().map(|rendered| &rendered.event));
+            self.recent().push(Arc::new(batch));
+            self.stands_at(position);
+        }
+    }
+
+    /// Moves the position on, and back only into another epoch. What was not announced up to there is read from the
+    /// log.
+    fn stands_at(&self, position: Position) {
+        self.position.send_if_modified(|known| {
+            let is_other_log = known.is_some_and(|known| known.epoch != position.epoch);
+            if is_other_log {
+                self.recent().clear();
+            }
+            let moves = is_other_log || known.is_none_or(|known| known.offset < position.offset);
+            if moves {
+                *known = Some(position);
+            }
+            moves
+        });
     }
 }

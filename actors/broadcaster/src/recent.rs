@@ -22,9 +22,7 @@ impl Recent {
     /// Adds the newest batch. After a hole, what is older is dropped: readers find it in the log.
     pub(crate) fn push(&mut self, batch: Arc<Batch>) {
         if self.batches.back().is_some_and(|newest| newest.last() + 1 != batch.first()) {
-            self.batches.clear();
-            self.offsets.clear();
-            self.bytes = 0;
+            self.clear();
         }
         self.bytes += batch.sse().len();
         for rendered in batch.events() {
@@ -38,6 +36,13 @@ impl Recent {
                 self.offsets.remove(&rendered.event.event_id);
             }
         }
+    }
+
+    /// Drops everything.
+    pub(crate) fn clear(&mut self) {
+        self.batches.clear();
+        self.offsets.clear();
+        self.bytes = 0;
     }
 
     /// The batch that holds the event after `offset`. Nothing when it is older than what is kept, or yet to come.
@@ -59,9 +64,8 @@ impl Recent {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use freshet_feed::event::Summary;
     use freshet_feed::port::Logged;
-    use freshet_feed::{Epoch, Event};
+    use freshet_feed::{ChannelName, Epoch, Event};
 
     use super::*;
 
@@ -69,16 +73,16 @@ mod tests {
         let logged = offsets
             .map(|offset| Logged {
                 offset,
+                appended_at: "2023-10-27T10:25:40.123Z".parse().unwrap(),
                 event: Event {
                     event_id: format!("e{offset}"),
+                    channel: ChannelName::iceberg(),
+                    name: "iceberg-mutation".into(),
+                    key: None,
+                    room: None,
                     timestamp: "2023-10-27T10:25:40.123Z".parse().unwrap(),
                     source_application: None,
-                    table: "db.t".to_owned(),
-                    event_type: "COMMIT_SUCCESS".to_owned(),
-                    operation: None,
-                    snapshot_id: None,
-                    schema_changed: None,
-                    summary: Summary::default(),
+                    commit: None,
                     body: Bytes::from_static(b"{}"),
                 },
             })

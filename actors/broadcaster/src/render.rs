@@ -3,7 +3,7 @@
 use bytes::{BufMut, BytesMut};
 use freshet_feed::{Event, Position};
 
-/// Writes one frame: `id`, `event: iceberg-mutation`, the body as `data` lines, and the empty line that ends it.
+/// Writes one frame: `id`, `event`, the body as `data` lines, and the empty line that ends it.
 ///
 /// The body's bytes are passed on as they are. Line ends inside it, which JSON allows between tokens only, start a
 /// new `data` line; a client joins the lines by line feeds and gets equal JSON.
@@ -17,7 +17,9 @@ pub fn write_sse(event: &Event, position: Position, frame: &mut BytesMut) {
     } else {
         frame.put_slice(event.event_id.as_bytes());
     }
-    frame.put_slice(b"\nevent: iceberg-mutation\n");
+    frame.put_slice(b"\nevent: ");
+    frame.put_slice(event.name.as_bytes());
+    frame.put_u8(b'\n');
     write_data(&event.body, frame);
     frame.put_u8(b'\n');
 }
@@ -39,22 +41,20 @@ fn write_data(text: &[u8], frame: &mut BytesMut) {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use freshet_feed::Epoch;
-    use freshet_feed::event::Summary;
+    use freshet_feed::{ChannelName, Epoch};
 
     use super::*;
 
     fn rendered(event_id: &str, body: &'static str) -> String {
         let event = Event {
             event_id: event_id.to_owned(),
+            channel: ChannelName::iceberg(),
+            name: "iceberg-mutation".into(),
+            key: None,
+            room: None,
             timestamp: "2023-10-27T10:25:40.123Z".parse().unwrap(),
             source_application: None,
-            table: "db.t".to_owned(),
-            event_type: "COMMIT_SUCCESS".to_owned(),
-            operation: None,
-            snapshot_id: None,
-            schema_changed: None,
-            summary: Summary::default(),
+            commit: None,
             body: Bytes::from_static(body.as_bytes()),
         };
         let mut frame = BytesMut::new();

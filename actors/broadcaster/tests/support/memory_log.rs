@@ -1,13 +1,14 @@
 //! A correct log in memory, for tests: deduplicates by event id, drops the oldest on demand, fails on demand.
 #![allow(dead_code, clippy::unwrap_used, reason = "each test uses its part, and it fails as tests do")]
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
 use freshet_feed::event::Summary;
-use freshet_feed::port::{Bounds, EventLog, Logged, Outcome, PageLimit, StoreError};
-use freshet_feed::{Epoch, Event, Position};
+use freshet_feed::port::{Bounds, EventLog, KeyedState, Logged, NewestByKey, Outcome, PageLimit, StoreError};
+use freshet_feed::{ChannelName, Commit, Epoch, Event, Position};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
@@ -96,6 +97,11 @@ impl State {
         }
     }
 
+    fn logged(&self, offset: u64) -> Logged {
+        let event = self.events[(offset - self.first) as usize].clone();
+        Logged { offset, appended_at: event.timestamp, event }
+    }
+
     fn append(&mut self, event: Event) -> Outcome {
         if self.events.iter().any(|known| known.event_id == event.event_id) {
             return Outcome::Duplicate;
@@ -141,7 +147,7 @@ impl EventLog for MemoryLog {
             let start = (offset + 1).max(state.first);
             let mut bytes = 0;
             Ok((start..=state.last())
-                .map(|offset| Logged { offset, event: state.events[(offset - state.first) as usize].clone() })
+                .map(|offset| state.logged(offset))
                 .take(limit.events)
                 .take_while(|logged| {
                     let is_first = bytes == 0;
@@ -171,6 +177,40 @@ impl EventLog for MemoryLog {
         }
         .boxed()
     }
+
+    fn newest_by_key(&self, request: NewestByKey) -> BoxFuture<'_, Result<KeyedState, StoreError>> {
+        async move {
+            let state = self.state();
+            state.check()?;
+            let mut newest = HashMap::new();
+            for (event, offset) in state.events.iter().zip(state.first..) {
+                let is_since = request.appended_since.is_none_or(|since| event.timestamp >= since);
+                if event.channel == request.channel
+                    && request.rooms.hold(event.room.as_deref())
+                    && is_since
+                    && let Some(key) = &event.key
+                {
+                    newest.insert(key.clone(), offset);
+                }
+            }
+            let mut offsets: Vec<u64> = newest.into_values().collect();
+            offsets.sort_unstable();
+            let is_cut = offsets.len() > request.max_keys;
+            offsets.truncate(request.max_keys);
+            Ok(KeyedState { through: state.last(), offsets, is_cut })
+        }
+        .boxed()
+    }
+
+    fn read_at(&self, offsets: Vec<u64>) -> BoxFuture<'_, Result<Vec<Logged>, StoreError>> {
+        async move {
+            let state = self.state();
+            state.check()?;
+            let held = offsets.into_iter().filter(|offset| (state.first..=state.last()).contains(offset));
+            Ok(held.map(|offset| state.logged(offset)).collect())
+        }
+        .boxed()
+    }
 }
 
 /// An event whose body is `{"eventId":"e<number>"}`.
@@ -181,14 +221,20 @@ pub fn event(number: u64) -> Event {
 pub fn event_of(number: u64, table: &str) -> Event {
     Event {
         event_id: format!("e{number}"),
+        channel: ChannelName::iceberg(),
+        name: "iceberg-mutation".into(),
+        key: Some(table.to_owned()),
+        room: None,
         timestamp: "2023-10-27T10:25:40.123Z".parse().unwrap(),
         source_application: None,
-        table: table.to_owned(),
-        event_type: "COMMIT_SUCCESS".to_owned(),
-        operation: Some("append".to_owned()),
-        snapshot_id: None,
-        schema_changed: None,
-        summary: Summary::default(),
+        commit: Some(Commit {
+            table: table.to_owned(),
+            event_type: "COMMIT_SUCCESS".to_owned(),
+            operation: Some("append".to_owned()),
+            snapshot_id: None,
+            schema_changed: None,
+            summary: Summary::default(),
+        }),
         body: Bytes::from(format!("{{\"eventId\":\"e{number}\"}}")),
     }
 }
