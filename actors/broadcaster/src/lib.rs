@@ -19,6 +19,7 @@
 //! | [`broadcaster`] | the actor, its message [`Publish`] and its child specification |
 //! | [`handle`] | [`BroadcasterHandle`], the [`Publisher`](freshet_feed::port::Publisher) of sources |
 //! | [`render`] | an event as a server-sent event |
+//! | [`render_ws`] | an event as a WebSocket frame |
 //! | [`batch`] | successive events with their frames |
 //! | [`live`] | what worker threads follow: the newest batches and the newest position |
 //! | [`backlog`] | what clients missed: from memory, else in shared pages from the log |
@@ -35,6 +36,7 @@ pub mod handle;
 pub mod live;
 mod recent;
 pub mod render;
+pub mod render_ws;
 mod render_websocket;
 
 pub use backlog::Backlog;

@@ -51,6 +51,7 @@ pub mod config;
 pub mod counters;
 mod delivery;
 pub mod events;
+pub(crate) mod frames;
 mod hub;
 mod hub_task;
 mod notice;
