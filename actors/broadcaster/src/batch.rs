@@ -9,7 +9,7 @@ use freshet_feed::{Epoch, Event, Position};
 use jiff::Timestamp;
 
 use crate::render::write_sse;
-use crate::render_websocket::write_websocket;
+use crate::render_ws::write_ws;
 
 /// One event of a [`Batch`].
 #[derive(Clone, Debug)]
@@ -127,7 +127,9 @@ impl Batch {
             let mut buffer = BytesMut::with_capacity(self.sse.len() + self.events.len() * 128);
             let write = |rendered: &Rendered| {
                 let position = Position { epoch: self.epoch, offset: rendered.offset };
-                write_websocket(&rendered.event, position, &mut buffer);
+                let Event { event_id, channel, name, key, room, body, .. } = &rendered.event;
+                let (key, room) = (key.as_deref(), room.as_deref());
+                write_ws(channel.as_str(), name, event_id, key, room, position, body, &mut buffer);
                 buffer.len()
             };
             let ends = self.events.iter().map(write).collect();

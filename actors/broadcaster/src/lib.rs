@@ -37,7 +37,6 @@ pub mod live;
 mod recent;
 pub mod render;
 pub mod render_ws;
-mod render_websocket;
 
 pub use backlog::Backlog;
 pub use batch::{Batch, Rendered};

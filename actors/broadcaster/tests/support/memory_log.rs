@@ -238,3 +238,9 @@ pub fn event_of(number: u64, table: &str) -> Event {
         body: Bytes::from(format!("{{\"eventId\":\"e{number}\"}}")),
     }
 }
+
+/// The same event at the offset of its number.
+pub fn logged(offset: u64, table: &str) -> Logged {
+    let event = event_of(offset, table);
+    Logged { offset, appended_at: event.timestamp, event }
+}
