@@ -56,6 +56,7 @@ mod hub;
 mod hub_task;
 mod notice;
 mod outbox;
+pub(crate) mod protocol;
 mod request;
 pub mod session;
 pub mod sessions;
