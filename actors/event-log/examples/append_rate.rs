@@ -9,12 +9,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use freshet_event_log::{
-    Config, DirectoryLock, LOG_FILE, Query, SearchError, SqliteEventLog, TablesQuery, open,
+    Config, DirectoryLock, LOG_FILE, Query, Retention, SearchError, SqliteEventLog, TablesQuery, open,
 };
-use freshet_feed::event::Summary;
+use freshet_feed::event::{Summary, iceberg_mutation};
 use freshet_feed::filter::Glob;
 use freshet_feed::port::EventLog;
-use freshet_feed::{Event, EventFilter};
+use freshet_feed::{ChannelName, Commit, Event, EventFilter};
 use freshet_kernel::{SupervisorSpec, start};
 use jiff::{Timestamp, ToSpan};
 
@@ -63,18 +63,24 @@ fn events(count: usize, body_bytes: usize) -> Vec<Event> {
             body.push_str("}}");
             Event {
                 event_id,
+                channel: ChannelName::iceberg(),
+                name: iceberg_mutation(),
+                key: Some(table.clone()),
+                room: None,
                 timestamp,
                 source_application: Some("spark-etl".to_owned()),
-                table,
-                event_type: "COMMIT_SUCCESS".to_owned(),
-                operation: Some("append".to_owned()),
-                snapshot_id: Some(snapshot_id),
-                schema_changed: Some(number % 1000 == 0),
-                summary: Summary {
-                    added_records: Some(number as i64),
-                    added_data_files: Some(12),
-                    ..Summary::default()
-                },
+                commit: Some(Commit {
+                    table,
+                    event_type: "COMMIT_SUCCESS".to_owned(),
+                    operation: Some("append".to_owned()),
+                    snapshot_id: Some(snapshot_id),
+                    schema_changed: Some(number % 1000 == 0),
+                    summary: Summary {
+                        added_records: Some(number as i64),
+                        added_data_files: Some(12),
+                        ..Summary::default()
+                    },
+                }),
                 body: body.into(),
             }
         })
@@ -130,7 +136,7 @@ fn in_directory<T>(directory: &Path, work: impl AsyncFnOnce(SqliteEventLog) -> T
     actix_rt::System::new().block_on(async {
         let lock = DirectoryLock::acquire(directory).expect("the lock");
         let config = Config { search_time_limit_millis: 60_000, ..Config::default() };
-        let (specification, log) = open(&config, &lock).expect("a new log");
+        let (specification, log) = open(&config, &Retention::default(), &lock).expect("a new log");
         let tree = start(SupervisorSpec::new("root").child(specification));
         let answer = work(log).await;
         tree.shutdown().await;
@@ -146,7 +152,7 @@ fn check(directory: &Path) {
     mark().expect("the mark of an unclean stop");
     let lock = DirectoryLock::acquire(directory).expect("the lock");
     let start = Instant::now();
-    open(&Config::default(), &lock).expect("a sound log");
+    open(&Config::default(), &Retention::default(), &lock).expect("a sound log");
     let seconds = start.elapsed().as_secs_f64();
     println!(
         "\nChecked after an unclean stop: {size:.2} GiB in {seconds:.1} s, {:.0} s for a GiB.",
@@ -202,7 +208,8 @@ fn large(parent: &Path) {
             report(name, start, page.map(|page| page.items.len()));
         }
         let start = Instant::now();
-        let query = TablesQuery { tables: Vec::new(), cursor: None, limit: 100, now: Timestamp::now() };
+        let query =
+            TablesQuery { scope: None, tables: Vec::new(), cursor: None, limit: 100, now: Timestamp::now() };
         let page = log.tables(query).await;
         report(
             "summaries of 100 tables, all commits within the day",

@@ -92,7 +92,7 @@ mod tests {
 
     use super::*;
     use crate::store::Store;
-    use crate::{Config, sample};
+    use crate::{Config, Retention, sample};
 
     #[test]
     fn a_file_that_is_no_log_is_refused_and_left_alone() {
@@ -109,7 +109,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join(LOG_FILE);
         prepare(&file).unwrap();
-        let mut store = Store::open(&file, &Config::default()).unwrap();
+        let mut store = Store::open(&file, &Config::default(), &Retention::default()).unwrap();
         for number in 0..200 {
             store.append(&[sample::event(&format!("e{number}"), "t")], sample::noon()).unwrap();
         }

@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use freshet_feed::filter::Glob;
 use freshet_feed::port::Logged;
-use rusqlite::{Connection, OptionalExtension, Transaction, params_from_iter};
+use rusqlite::{Connection, Transaction, params_from_iter};
 
+use crate::scope::Readable;
 use crate::search::{self, Tables};
 use crate::{Config, Page, Query, SearchError, cursor, read, rows};
 
@@ -48,11 +49,12 @@ pub(crate) fn search(
             u64::from_be_bytes(place.try_into().map_err(|_| SearchError::InvalidCursor)?)
         }
     };
-    let tables = tables(transaction, query)?;
-    if tables == Tables::Only(Vec::new()) {
+    let readable = Readable::of(transaction, query.scope.as_ref())?;
+    let tables = tables(transaction, query, &readable)?;
+    if readable.is_nothing() || tables == Tables::Only(Vec::new()) {
         return Ok(Page { items: Vec::new(), next: None });
     }
-    let statement = search::statement(query, &tables, before)?;
+    let statement = search::statement(query, &readable, &tables, before)?;
     let mut prepared = transaction.prepare_cached(&statement.sql)?;
     let mut found = prepared.query(params_from_iter(statement.parameters))?;
     let mut items: Vec<Logged> = Vec::new();
@@ -79,27 +81,24 @@ pub(crate) fn check_limit(limit: usize, config: &Config) -> Result<(), SearchErr
     Err(SearchError::InvalidQuery(format!("the limit must be from 1 to {}", config.search_page_limit)))
 }
 
-/// The tables that a search wants. Names are compared with the very patterns of the live feed.
-fn tables(transaction: &Transaction<'_>, query: &Query) -> rusqlite::Result<Tables> {
+/// The tables that a search wants and may see. Names are compared with the very patterns of the live feed.
+fn tables(transaction: &Transaction<'_>, query: &Query, readable: &Readable) -> rusqlite::Result<Tables> {
     let globs = &query.filter.tables;
-    if let Some(name) = &query.table {
-        if !globs.is_empty() && !globs.iter().any(|glob| glob.matches(name)) {
-            return Ok(Tables::Only(Vec::new()));
-        }
-        let id = transaction
-            .prepare_cached("SELECT id FROM tables WHERE name = ?1")?
-            .query_row([name], |row| row.get(0))
-            .optional()?;
-        return Ok(Tables::Only(id.into_iter().collect()));
-    }
-    if globs.is_empty() {
-        return Ok(Tables::All);
-    }
     let mut ids = Vec::new();
-    let mut statement = transaction.prepare_cached("SELECT id, name FROM tables")?;
-    let mut all = statement.query([])?;
+    let mut statement = match &query.table {
+        Some(name) if !fits(globs, name) => return Ok(Tables::Only(Vec::new())),
+        Some(_) => {
+            transaction.prepare_cached("SELECT id, name, channel_id, room FROM tables WHERE name = ?1")?
+        }
+        None if globs.is_empty() => return Ok(Tables::All),
+        None => {
+            transaction.prepare_cached("SELECT id, name, channel_id, room FROM tables WHERE ?1 IS NULL")?
+        }
+    };
+    let mut all = statement.query([&query.table])?;
     while let Some(row) = all.next()? {
-        if fits(globs, row.get_ref(1)?.as_str()?) {
+        let room = row.get_ref(3)?.as_str_or_null()?;
+        if readable.holds(row.get(2)?, room) && fits(globs, row.get_ref(1)?.as_str()?) {
             ids.push(row.get(0)?);
         }
     }

@@ -5,9 +5,9 @@ use jiff::{Timestamp, ToSpan};
 use proptest::prelude::*;
 
 use super::*;
-use crate::connection;
-use crate::sample::{commit, event, noon};
+use crate::sample::{changed, commit, event, noon};
 use crate::store::Store;
+use crate::{Retention, connection};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -22,7 +22,7 @@ impl Log {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join(connection::LOG_FILE);
         connection::prepare(&file).unwrap();
-        Store::open(&file, &config).unwrap().append(events, noon()).unwrap();
+        Store::open(&file, &config, &Retention::default()).unwrap().append(events, noon()).unwrap();
         Self { _directory: directory, file, config }
     }
 
@@ -54,7 +54,7 @@ fn an_analyst_finds_a_commit_by_what_it_says() {
             body: r#"{"eventId":"one","payload":{"snapshotId":8734628364872364872,"manifestList":"s3://lake/snap-12-ab.avro"}}"#.into(),
             ..commit("one", "prod.daily_user_activity", 8_734_628_364_872_364_872)
         },
-        Event { operation: Some("delete".to_owned()), ..commit("two", "prod.daily_sales", 2) },
+        changed(commit("two", "prod.daily_sales", 2), |commit| commit.operation = Some("delete".to_owned())),
         Event { body: r#"{"note":"Änderung in Köln"}"#.into(), ..commit("three", "staging.t", 3) },
     ];
     let log = Log::with(&events, Config::default());
@@ -107,7 +107,7 @@ fn pages_join_without_a_gap_while_the_log_grows() {
         found.extend(page.items.into_iter().map(|logged| logged.event.event_id));
         let Some(next) = page.next else { break };
         let late = event(&format!("late {}", found.len()), "t");
-        Store::open(&log.file, &log.config).unwrap().append(&[late], noon()).unwrap();
+        Store::open(&log.file, &log.config, &Retention::default()).unwrap().append(&[late], noon()).unwrap();
         query.cursor = Some(next);
     }
     let newest_first: Vec<_> = names.into_iter().rev().collect();
@@ -199,7 +199,7 @@ fn no_search_sorts_and_none_reads_bodies_that_do_not_fit() {
                 if query.text.is_none() { "events_by_table (table_id=? AND " } else { driver },
             ),
         ] {
-            let statement = search::statement(&query, &tables, 9).unwrap();
+            let statement = search::statement(&query, &Readable::All, &tables, 9).unwrap();
             let mut plan = connection.prepare(&format!("EXPLAIN QUERY PLAN {}", statement.sql)).unwrap();
             let steps = plan.query_map(params_from_iter(statement.parameters), |row| row.get(3)).unwrap();
             let steps: Vec<String> = steps.collect::<Result<_, _>>().unwrap();
@@ -219,11 +219,12 @@ fn any_event() -> impl Strategy<Value = Event> {
         proptest::option::of(any::<bool>()),
     )
         .prop_map(|(table, operation, source_application, schema_changed)| Event {
-            operation,
             source_application,
-            schema_changed,
             body: r#"["x"]"#.into(),
-            ..event("", &table)
+            ..changed(event("", &table), |commit| {
+                commit.operation = operation;
+                commit.schema_changed = schema_changed;
+            })
         })
 }
 

@@ -5,19 +5,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use freshet_feed::Event;
-use freshet_feed::port::{Bounds, EventLog, Logged, Outcome, PageLimit, StoreError};
+use freshet_feed::port::{Bounds, EventLog, KeyedState, Logged, NewestByKey, Outcome, PageLimit, StoreError};
 use freshet_kernel::{Address, ChildSpec, Placement, SendError, task};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use rusqlite::Connection;
+use rusqlite::{Connection, Transaction};
 use tokio::sync::Semaphore;
 
 use crate::connection::{self, LOG_FILE};
 use crate::statistics::Counters;
 use crate::writer::Append;
 use crate::{
-    Config, DirectoryLock, OpenError, Page, Query, SearchError, Statistics, TableSummary, TablesQuery,
-    Writer, error, history, read, tables,
+    Config, DirectoryLock, OpenError, Page, Query, Retention, SearchError, Statistics, TableSummary,
+    TablesQuery, Writer, error, history, newest, read, tables,
 };
 
 /// How long the writer may take to move what is left of the WAL into the file when it stops.
@@ -35,15 +35,19 @@ const LIVE_READERS: usize = 4;
 ///
 /// # Errors
 /// [`OpenError::Corrupt`], [`OpenError::Newer`] or [`OpenError::Unavailable`]. No file is ever replaced.
-pub fn open(config: &Config, lock: &DirectoryLock) -> Result<(ChildSpec<Writer>, SqliteEventLog), OpenError> {
+pub fn open(
+    config: &Config,
+    retention: &Retention,
+    lock: &DirectoryLock,
+) -> Result<(ChildSpec<Writer>, SqliteEventLog), OpenError> {
     let file = lock.directory().join(LOG_FILE);
     connection::prepare(&file)?;
     let config = Arc::new(config.clone());
     let counters = Arc::new(Counters::default());
-    let for_writer = (file.clone(), Arc::clone(&config), Arc::clone(&counters));
+    let for_writer = (file.clone(), Arc::clone(&config), Arc::new(retention.clone()), Arc::clone(&counters));
     let specification = ChildSpec::new("event-log", "EventLogWriter", move |link| {
-        let (file, config, counters) = for_writer.clone();
-        Writer::new(link, file, config, counters)
+        let (file, config, retention, counters) = for_writer.clone();
+        Writer::new(link, file, config, retention, counters)
     })
     .mailbox(MAILBOX)
     .shutdown_within(SHUTDOWN)
@@ -108,10 +112,11 @@ impl SqliteEventLog {
     /// Reads without a time limit: the work is bounded by its page.
     async fn read<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+        work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
         Readers::read(&self.live, move |connection| {
-            work(connection).map_err(|error| ReadError(error::unavailable(&error)))
+            let answer = connection.transaction().and_then(|transaction| work(&transaction));
+            answer.map_err(|error| ReadError(error::unavailable(&error)))
         })
         .await
         .map_err(|ReadError(error)| error)
@@ -131,15 +136,23 @@ impl EventLog for SqliteEventLog {
     }
 
     fn read_after(&self, offset: u64, limit: PageLimit) -> BoxFuture<'_, Result<Vec<Logged>, StoreError>> {
-        self.read(move |connection| read::after(connection, offset, limit)).boxed()
+        self.read(move |transaction| read::after(transaction, offset, limit)).boxed()
     }
 
     fn locate(&self, event_id: String) -> BoxFuture<'_, Result<Option<u64>, StoreError>> {
-        self.read(move |connection| read::locate(connection, &event_id)).boxed()
+        self.read(move |transaction| read::locate(transaction, &event_id)).boxed()
     }
 
     fn bounds(&self) -> BoxFuture<'_, Result<Bounds, StoreError>> {
-        self.read(read::bounds).boxed()
+        self.read(|transaction| read::bounds(transaction)).boxed()
+    }
+
+    fn newest_by_key(&self, request: NewestByKey) -> BoxFuture<'_, Result<KeyedState, StoreError>> {
+        self.read(move |transaction| newest::by_key(transaction, &request)).boxed()
+    }
+
+    fn read_at(&self, offsets: Vec<u64>) -> BoxFuture<'_, Result<Vec<Logged>, StoreError>> {
+        self.read(move |transaction| read::at(transaction, &offsets)).boxed()
     }
 }
 
@@ -230,7 +243,7 @@ mod tests {
         actix_rt::System::new().block_on(async {
             let lock = DirectoryLock::acquire(directory.path()).unwrap();
             let config = Config::default();
-            let (specification, log) = open(&config, &lock).unwrap();
+            let (specification, log) = open(&config, &Retention::default(), &lock).unwrap();
             let tree =
                 freshet_kernel::start(freshet_kernel::SupervisorSpec::new("root").child(specification));
 

@@ -2,7 +2,7 @@
 
 use freshet_feed::Epoch;
 use freshet_feed::port::{Bounds, Logged, PageLimit};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use crate::event_id::EventId;
 use crate::rows;
@@ -13,9 +13,9 @@ pub(crate) fn after(connection: &Connection, offset: u64, limit: PageLimit) -> r
     let Ok(offset) = i64::try_from(offset) else { return Ok(Vec::new()) };
     let mut statement = connection.prepare_cached(&format!(
         "SELECT {} FROM bodies CROSS JOIN events ON events.offset = bodies.offset
-             CROSS JOIN tables ON tables.id = events.table_id
-         WHERE bodies.offset > ?1 ORDER BY bodies.offset LIMIT ?2",
-        rows::COLUMNS
+             {} WHERE bodies.offset > ?1 ORDER BY bodies.offset LIMIT ?2",
+        rows::COLUMNS,
+        rows::SOURCES
     ))?;
     let mut found = statement.query(params![offset, limit.events])?;
     let mut page = Vec::new();
@@ -31,15 +31,29 @@ pub(crate) fn after(connection: &Connection, offset: u64, limit: PageLimit) -> r
     Ok(page)
 }
 
-/// The offset of the event with this id, while it is held.
+/// The events at these offsets that are held and shown, in their order.
+pub(crate) fn at(transaction: &Transaction<'_>, offsets: &[u64]) -> rusqlite::Result<Vec<Logged>> {
+    let mut statement = transaction.prepare_cached(&format!(
+        "SELECT {} FROM events CROSS JOIN bodies ON bodies.offset = events.offset
+             {} WHERE events.offset = ?1 AND events.event_id IS NOT NULL",
+        rows::COLUMNS,
+        rows::SOURCES
+    ))?;
+    let mut found = Vec::with_capacity(offsets.len());
+    for offset in offsets.iter().filter_map(|offset| i64::try_from(*offset).ok()) {
+        found.extend(statement.query_row([offset], rows::logged).optional()?);
+    }
+    Ok(found)
+}
+
+/// The offset of the newest event with this id, of whatever channel, while it is held.
 pub(crate) fn locate(connection: &Connection, event_id: &str) -> rusqlite::Result<Option<u64>> {
     connection
         .prepare_cached(
-            "SELECT events.offset FROM events CROSS JOIN bodies ON bodies.offset = events.offset
+            "SELECT max(events.offset) FROM events CROSS JOIN bodies ON bodies.offset = events.offset
              WHERE events.event_id = ?1",
         )?
         .query_row([EventId::of(event_id)], |row| row.get(0))
-        .optional()
 }
 
 /// What can be read now.

@@ -8,7 +8,8 @@ use crate::OpenError;
 
 /// Step `n` leads from version `n` to version `n + 1`; version 0 is an empty file. A step that was released is
 /// never changed: a new version is a new step at the end.
-pub(crate) const STEPS: &[&str] = &[include_str!("sql/0001_create.sql")];
+pub(crate) const STEPS: &[&str] =
+    &[include_str!("sql/0001_create.sql"), include_str!("sql/0002_channels.sql")];
 
 /// Brings the file to the version of the last step. Each step is one transaction, so an interrupted upgrade
 /// leaves a whole version behind and goes on from there.

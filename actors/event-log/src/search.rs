@@ -2,15 +2,18 @@
 
 use std::fmt::Write;
 
-use freshet_feed::{Epoch, EventFilter};
+use freshet_feed::{Epoch, EventFilter, Rooms, Scope};
 use jiff::Timestamp;
 use rusqlite::types::Value;
 
+use crate::scope::{self, Readable};
 use crate::{SearchError, cursor, rows, words};
 
 /// A search in the history. The default finds everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query {
+    /// What may be read, and is wanted; `None` is everything, which is for what the daemon reads for itself.
+    pub scope: Option<Scope>,
     /// The fields that must fit, as for a live feed.
     pub filter: EventFilter,
     /// Exactly this table, besides the filter: a table's history. A star in it is a star.
@@ -59,6 +62,32 @@ impl Statement {
         self.parameters.push(parameter.into());
     }
 
+    /// Adds the condition that an event can be read.
+    fn and_readable(&mut self, readable: &Readable) {
+        let Readable::Only(channels) = readable else { return };
+        let mut alternatives = Vec::new();
+        for (channel_id, rooms) in channels {
+            self.parameters.push(Value::Integer(*channel_id));
+            let in_rooms = match rooms {
+                Rooms::All => String::new(),
+                Rooms::Only(rooms) => {
+                    self.parameters.extend(rooms.iter().map(|room| Value::Text(room.to_string())));
+                    match rooms.len() {
+                        1 => " AND events.room = ?".to_owned(),
+                        count => format!(" AND events.room IN ({})", vec!["?"; count].join(", ")),
+                    }
+                }
+            };
+            alternatives.push(format!("events.channel_id = ?{in_rooms}"));
+        }
+        // One alternative stands without brackets around an OR, so that an index can serve it. None is never true.
+        let condition = match alternatives.len() {
+            0 => "0".to_owned(),
+            _ => alternatives.join(" OR "),
+        };
+        let _ = write!(self.sql, " AND ({condition})");
+    }
+
     fn and_one_of(&mut self, column: &str, values: &[String]) {
         if !values.is_empty() {
             let marks = vec!["?"; values.len()].join(", ");
@@ -71,32 +100,36 @@ impl Statement {
 
 /// The statement that gives the events before offset `before`, newest first, in [`rows::COLUMNS`].
 ///
-/// What drives it: the words when there is a text; else the table's index for one table; else the narrow rows
-/// of all events, which hold no bodies. A body is read only for an event that fits.
+/// What drives it: the words when there is a text; else the index of the one table, room or channel that is wanted; else
+/// the narrow rows of all events, which hold no bodies. A body is read only for an event that fits.
 ///
 /// # Errors
 /// [`SearchError::InvalidQuery`] when the text is refused.
-pub(crate) fn statement(query: &Query, tables: &Tables, before: u64) -> Result<Statement, SearchError> {
+pub(crate) fn statement(
+    query: &Query,
+    readable: &Readable,
+    tables: &Tables,
+    before: u64,
+) -> Result<Statement, SearchError> {
     let text =
         query.text.as_deref().map(words::query).transpose().map_err(SearchError::InvalidQuery)?.flatten();
-    let one_table = matches!(tables, Tables::Only(ids) if ids.len() == 1);
-    let (driver, order) = match (&text, one_table) {
-        (Some(_), _) => {
+    let (driver, order) = match &text {
+        Some(_) => {
             ("event_words CROSS JOIN events ON events.offset = event_words.rowid", "event_words.rowid")
         }
-        (None, true) => ("events INDEXED BY events_by_table", "events.offset"),
-        (None, false) => ("events NOT INDEXED", "events.offset"),
+        None => (driver(readable, tables), "events.offset"),
     };
     let before = i64::try_from(before).unwrap_or(i64::MAX);
     let mut statement = Statement {
         sql: format!(
-            "SELECT {} FROM {driver} CROSS JOIN bodies ON bodies.offset = events.offset
-                 CROSS JOIN tables ON tables.id = events.table_id
-             WHERE {order} < ? AND {order} >= (SELECT min(offset) FROM bodies)",
-            rows::COLUMNS
+            "SELECT {} FROM {driver} CROSS JOIN bodies ON bodies.offset = events.offset {}
+             WHERE {order} < ? AND {order} >= (SELECT min(offset) FROM bodies) AND events.event_id IS NOT NULL",
+            rows::COLUMNS,
+            rows::SOURCES
         ),
         parameters: vec![Value::Integer(before)],
     };
+    statement.and_readable(readable);
     if let Some(text) = text {
         statement.and("event_words MATCH ?", text);
     }
@@ -131,6 +164,19 @@ pub(crate) fn statement(query: &Query, tables: &Tables, before: u64) -> Result<S
     Ok(statement)
 }
 
+/// What gives the events of a search without a text, newest first.
+fn driver(readable: &Readable, tables: &Tables) -> &'static str {
+    if matches!(tables, Tables::Only(ids) if ids.len() == 1) {
+        return "events INDEXED BY events_by_table";
+    }
+    let Readable::Only(channels) = readable else { return "events NOT INDEXED" };
+    match channels.as_slice() {
+        [(_, Rooms::Only(rooms))] if rooms.len() == 1 => "events INDEXED BY events_by_room",
+        [_] => "events INDEXED BY events_by_channel",
+        _ => "events NOT INDEXED",
+    }
+}
+
 /// What names the search in its cursors: everything but the cursor and the limit.
 pub(crate) fn identity(query: &Query, epoch: Epoch) -> Vec<u8> {
     let list = |items: &mut dyn Iterator<Item = &str>| cursor::canonical(items.map(str::as_bytes));
@@ -138,6 +184,7 @@ pub(crate) fn identity(query: &Query, epoch: Epoch) -> Vec<u8> {
     cursor::canonical(
         [
             b"events".to_vec(),
+            scope::identity(query.scope.as_ref()),
             epoch.0.to_be_bytes().to_vec(),
             list(&mut query.filter.tables.iter().map(|glob| glob.as_str())),
             list(&mut query.filter.operations.iter().map(String::as_str)),
@@ -204,7 +251,7 @@ mod tests {
             limit: 1,
             ..Query::default()
         };
-        let statement = statement(&query, &Tables::All, 9).unwrap();
+        let statement = statement(&query, &Readable::All, &Tables::All, 9).unwrap();
         assert!(!statement.sql.contains("DROP"), "{}", statement.sql);
         assert_eq!(statement.sql.matches('?').count(), statement.parameters.len());
     }

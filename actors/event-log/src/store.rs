@@ -1,8 +1,8 @@
 //! The writing half of the log: appending with deduplication, retention, and the end of an outage.
 //!
-//! **When is an event a duplicate?** Its id is held, or arrived within the window and as one of the last
-//! `deduplication_events`. Or it is the same commit by
-//! another way: within the window an event arrived with the same table, snapshot id and event type, its own
+//! **When is an event a duplicate?** Its id is held in its channel, or arrived there within the window and as one of
+//! the last `deduplication_events`. Or it is the same commit by another way: within the window an event arrived in the
+//! same room of the same channel with the same table, snapshot id and event type, its own
 //! time lies within `same_commit_within_secs`, and nothing that both report differs: operation, counts,
 //! `schemaChanged`. An unknown `schemaChanged` counts as false. Three things keep that from hiding what is new.
 //! A rollback reports an old snapshot again, perhaps with the old operation, but later: hence the nearness in
@@ -11,19 +11,21 @@
 //! adds nothing: its counts differ from those of the commit before.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::path::Path;
 use std::time::Duration;
 
 use freshet_feed::port::Outcome;
-use freshet_feed::{Epoch, Event, Position};
+use freshet_feed::{Commit, Epoch, Event, Position};
 use jiff::Timestamp;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior, params};
 
 use crate::event_id::EventId;
-use crate::{Config, connection, rows, words};
+use crate::retention::{self, Retention};
+use crate::{Config, connection, rows, scope, words};
 
 /// The type of an event that tells of a commit that succeeded; the index behind the summaries names it too.
-const COMMIT: &str = "COMMIT_SUCCESS";
+pub(crate) const COMMIT: &str = "COMMIT_SUCCESS";
 /// Rows are kept at least this long after their arrival, whatever the window: the tables' summaries count over
 /// a day.
 const SUMMARY_PERIOD: Duration = Duration::from_secs(24 * 60 * 60);
@@ -47,18 +49,19 @@ const KNOWN_COMMIT: &str = "SELECT 1 FROM events INDEXED BY events_by_commit
 pub(crate) struct Store {
     connection: Connection,
     limits: Limits,
+    retention: Retention,
     log: Log,
 }
 
 /// The configuration, ready to compare with.
-struct Limits {
+pub(crate) struct Limits {
     window_micros: i64,
     same_commit_micros: i64,
-    row_age_micros: i64,
-    known_events: u64,
-    held_age_micros: i64,
-    held_events: u64,
-    held_bytes: u64,
+    pub(crate) row_age_micros: i64,
+    pub(crate) known_events: u64,
+    pub(crate) held_age_micros: i64,
+    pub(crate) held_events: u64,
+    pub(crate) held_bytes: u64,
 }
 
 /// The log as of the last commit.
@@ -96,26 +99,33 @@ struct Touched {
 }
 
 impl Touched {
-    fn saw(&mut self, event: &Event, offset: u64) {
+    fn saw(&mut self, event: &Event, commit: &Commit, offset: u64) {
         self.last_offset = offset;
-        if event.event_type != COMMIT {
+        if commit.event_type != COMMIT {
             return;
         }
         self.last_commit_offset = Some(offset);
-        if event.schema_changed == Some(true) {
+        if commit.schema_changed == Some(true) {
             let time = rows::micros_and_nanos(event.timestamp).0;
             self.last_schema_change = self.last_schema_change.max(Some(time));
         }
     }
 }
 
+/// The keys that a batch has looked up or made: of labels, and of tables, which count for a room of a channel.
+#[derive(Default)]
+struct Keys<'a> {
+    labels: HashMap<&'a str, i64>,
+    tables: HashMap<(i64, Option<&'a str>, &'a str), Touched>,
+}
+
 impl Store {
     /// Opens the file for writing and marks it as at work.
-    pub(crate) fn open(file: &Path, config: &Config) -> rusqlite::Result<Self> {
+    pub(crate) fn open(file: &Path, config: &Config, retention: &Retention) -> rusqlite::Result<Self> {
         let connection = connection::writer(file)?;
         connection.execute("UPDATE log SET clean = 0", [])?;
         let log = Log::read(&connection)?;
-        Ok(Self { connection, limits: Limits::new(config), log })
+        Ok(Self { connection, limits: Limits::new(config), retention: retention.clone(), log })
     }
 
     /// The log as of the last commit.
@@ -128,41 +138,32 @@ impl Store {
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut log = self.log;
         let now = now.as_microsecond();
-        let mut touched: HashMap<&str, Touched> = HashMap::new();
+        let mut keys = Keys::default();
         let mut outcomes = Vec::with_capacity(events.len());
         for event in events {
-            if is_known_id(&transaction, &self.limits, &log, now, &event.event_id)? {
+            let channel_id = keys.label_id(&transaction, event.channel.as_str())?;
+            if is_known_id(&transaction, &self.limits, &log, now, channel_id, &event.event_id)? {
                 outcomes.push(Outcome::Duplicate);
                 continue;
             }
-            let table_id = table_id(&transaction, &mut touched, event)?;
-            if is_known_commit(&transaction, &self.limits, now, table_id, event)? {
-                outcomes.push(Outcome::Duplicate);
-                continue;
+            let mut table = None;
+            if let Some(commit) = &event.commit {
+                let touched = keys.table(&transaction, channel_id, event.room.as_deref(), &commit.table)?;
+                if is_known_commit(&transaction, &self.limits, now, touched.id, event, commit)? {
+                    outcomes.push(Outcome::Duplicate);
+                    continue;
+                }
+                touched.saw(event, commit, log.last + 1);
+                table = Some(touched.id);
             }
             log.last += 1;
             log.held_bytes += event.body.len() as u64;
-            insert(&transaction, log.last, now, table_id, event)?;
-            if let Some(table) = touched.get_mut(event.table.as_str()) {
-                table.saw(event, log.last);
-            }
+            let name_id = keys.label_id(&transaction, &event.name)?;
+            insert(&transaction, log.last, now, Place { channel_id, name_id, table_id: table }, event)?;
             outcomes.push(Outcome::Accepted { position: Position { epoch: log.epoch, offset: log.last } });
         }
-        for table in touched.values().filter(|table| table.last_offset > 0) {
-            transaction
-                .prepare_cached(
-                    "UPDATE tables SET last_offset = ?2, last_commit_offset = ifnull(?3, last_commit_offset),
-                         last_schema_change = max(ifnull(last_schema_change, ?4), ifnull(?4, last_schema_change))
-                     WHERE id = ?1",
-                )?
-                .execute(params![
-                    table.id,
-                    table.last_offset,
-                    table.last_commit_offset,
-                    table.last_schema_change
-                ])?;
-        }
-        retain(&transaction, &self.limits, &mut log, now, 2 * events.len() + STEP_BESIDE_APPEND)?;
+        keys.write(&transaction)?;
+        retention::retain(&transaction, &self.limits, &mut log, now, 2 * events.len() + STEP_BESIDE_APPEND)?;
         write_log(&transaction, &log)?;
         transaction.commit()?;
         self.log = log;
@@ -175,14 +176,15 @@ impl Store {
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut log = self.log;
         let now = now.as_microsecond();
-        let removed = retain(&transaction, &self.limits, &mut log, now, MAINTENANCE_STEP)?;
-        let forgotten = forget(&transaction, &self.limits, &log, now, MAINTENANCE_STEP)?;
-        if removed + forgotten > 0 {
+        let removed = retention::retain(&transaction, &self.limits, &mut log, now, MAINTENANCE_STEP)?;
+        let blanked = retention::blank(&transaction, &self.retention, &mut log, now, MAINTENANCE_STEP)?;
+        let forgotten = retention::forget(&transaction, &self.limits, &log, now, MAINTENANCE_STEP)?;
+        if removed + blanked + forgotten > 0 {
             write_log(&transaction, &log)?;
             transaction.commit()?;
             self.log = log;
         }
-        Ok(removed == MAINTENANCE_STEP || forgotten == MAINTENANCE_STEP)
+        Ok([removed, blanked, forgotten].contains(&MAINTENANCE_STEP))
     }
 
     /// Writes something and takes it away again: succeeds when the disk takes bytes.
@@ -240,29 +242,63 @@ pub(crate) fn keeps_connection(error: &rusqlite::Error) -> bool {
     )
 }
 
-fn table_id<'a>(
-    transaction: &Transaction<'_>,
-    touched: &mut HashMap<&'a str, Touched>,
-    event: &'a Event,
-) -> rusqlite::Result<i64> {
-    if let Some(table) = touched.get(event.table.as_str()) {
-        return Ok(table.id);
+impl<'a> Keys<'a> {
+    /// The key of a name, which is remembered for ever: there are as many as are declared.
+    fn label_id(&mut self, transaction: &Transaction<'_>, text: &'a str) -> rusqlite::Result<i64> {
+        if let Some(id) = self.labels.get(text) {
+            return Ok(*id);
+        }
+        let id = match scope::label_id(transaction, text)? {
+            Some(id) => id,
+            None => transaction.prepare_cached("INSERT INTO labels (text) VALUES (?1)")?.insert([text])?,
+        };
+        self.labels.insert(text, id);
+        Ok(id)
     }
-    let known = transaction
-        .prepare_cached("SELECT id FROM tables WHERE name = ?1")?
-        .query_row([&event.table], |row| row.get(0))
-        .optional()?;
-    let id = match known {
-        Some(id) => id,
-        None => transaction
-            .prepare_cached("INSERT INTO tables (name, last_offset) VALUES (?1, 0)")?
-            .insert([&event.table])?,
-    };
-    touched.insert(
-        &event.table,
-        Touched { id, last_offset: 0, last_commit_offset: None, last_schema_change: None },
-    );
-    Ok(id)
+
+    fn table(
+        &mut self,
+        transaction: &Transaction<'_>,
+        channel_id: i64,
+        room: Option<&'a str>,
+        name: &'a str,
+    ) -> rusqlite::Result<&mut Touched> {
+        let vacant = match self.tables.entry((channel_id, room, name)) {
+            Entry::Occupied(known) => return Ok(known.into_mut()),
+            Entry::Vacant(vacant) => vacant,
+        };
+        let known = transaction
+            .prepare_cached("SELECT id FROM tables WHERE name = ?1 AND channel_id = ?2 AND room IS ?3")?
+            .query_row(params![name, channel_id, room], |row| row.get(0))
+            .optional()?;
+        let id = match known {
+            Some(id) => id,
+            None => transaction
+                .prepare_cached(
+                    "INSERT INTO tables (name, channel_id, room, last_offset) VALUES (?1, ?2, ?3, 0)",
+                )?
+                .insert(params![name, channel_id, room])?,
+        };
+        Ok(vacant.insert(Touched { id, last_offset: 0, last_commit_offset: None, last_schema_change: None }))
+    }
+
+    /// Writes what the batch did to its tables.
+    fn write(&self, transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+        let mut statement = transaction.prepare_cached(
+            "UPDATE tables SET last_offset = ?2, last_commit_offset = ifnull(?3, last_commit_offset),
+                 last_schema_change = max(ifnull(last_schema_change, ?4), ifnull(?4, last_schema_change))
+             WHERE id = ?1",
+        )?;
+        for table in self.tables.values().filter(|table| table.last_offset > 0) {
+            statement.execute(params![
+                table.id,
+                table.last_offset,
+                table.last_commit_offset,
+                table.last_schema_change
+            ])?;
+        }
+        Ok(())
+    }
 }
 
 fn is_known_id(
@@ -270,11 +306,12 @@ fn is_known_id(
     limits: &Limits,
     log: &Log,
     now: i64,
+    channel_id: i64,
     event_id: &str,
 ) -> rusqlite::Result<bool> {
     let known: Option<(u64, i64)> = transaction
-        .prepare_cached("SELECT offset, received_at FROM events WHERE event_id = ?1")?
-        .query_row([EventId::of(event_id)], |row| Ok((row.get(0)?, row.get(1)?)))
+        .prepare_cached("SELECT offset, received_at FROM events WHERE event_id = ?1 AND channel_id = ?2")?
+        .query_row(params![EventId::of(event_id), channel_id], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
     let Some((offset, received_at)) = known else { return Ok(false) };
     if offset >= log.first || received_at >= limits.window_start(now) {
@@ -291,53 +328,68 @@ fn is_known_commit(
     now: i64,
     table_id: i64,
     event: &Event,
+    commit: &Commit,
 ) -> rusqlite::Result<bool> {
-    let Some(snapshot_id) = event.snapshot_id else { return Ok(false) };
-    let apart = if event.schema_changed == Some(true) { 0 } else { limits.same_commit_micros };
+    let Some(snapshot_id) = commit.snapshot_id else { return Ok(false) };
+    let apart = if commit.schema_changed == Some(true) { 0 } else { limits.same_commit_micros };
     transaction.prepare_cached(KNOWN_COMMIT)?.exists(params![
         table_id,
         snapshot_id,
-        event.event_type,
-        event.operation,
-        event.schema_changed,
+        commit.event_type,
+        commit.operation,
+        commit.schema_changed,
         limits.window_start(now),
         rows::micros_and_nanos(event.timestamp).0,
         apart,
-        event.summary.added_records,
-        event.summary.deleted_records,
-        event.summary.added_data_files,
-        event.summary.deleted_data_files,
+        commit.summary.added_records,
+        commit.summary.deleted_records,
+        commit.summary.added_data_files,
+        commit.summary.deleted_data_files,
     ])
+}
+
+/// Where an event belongs, by keys.
+struct Place {
+    channel_id: i64,
+    name_id: i64,
+    table_id: Option<i64>,
 }
 
 fn insert(
     transaction: &Transaction<'_>,
     offset: u64,
     now: i64,
-    table_id: i64,
+    place: Place,
     event: &Event,
 ) -> rusqlite::Result<()> {
     let (micros, nanos) = rows::micros_and_nanos(event.timestamp);
+    let commit = event.commit.as_ref();
+    let summary = commit.map(|commit| commit.summary).unwrap_or_default();
     transaction
         .prepare_cached(
-            "INSERT INTO events VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+            "INSERT INTO events VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17,
+                 ?18, ?19)",
         )?
         .execute(params![
             offset,
             micros,
             nanos,
             now,
-            table_id,
-            event.schema_changed,
-            event.snapshot_id,
-            event.summary.added_records,
-            event.summary.deleted_records,
-            event.summary.added_data_files,
-            event.summary.deleted_data_files,
-            event.event_type,
-            event.operation,
+            place.channel_id,
+            place.name_id,
+            place.table_id,
+            commit.and_then(|commit| commit.schema_changed),
+            commit.and_then(|commit| commit.snapshot_id),
+            summary.added_records,
+            summary.deleted_records,
+            summary.added_data_files,
+            summary.deleted_data_files,
+            commit.map(|commit| &commit.event_type),
+            commit.and_then(|commit| commit.operation.as_ref()),
             event.source_application,
             EventId::of(&event.event_id),
+            event.key,
+            event.room,
         ])?;
     transaction
         .prepare_cached("INSERT INTO bodies VALUES (?1, ?2)")?
@@ -346,87 +398,6 @@ fn insert(
         .prepare_cached("INSERT INTO event_words (rowid, words) VALUES (?1, ?2)")?
         .execute(params![offset, words::of_event(event)])?;
     Ok(())
-}
-
-/// Removes the bodies and words of the oldest events that are beyond a limit, at most `budget`. Answers how
-/// many. The newest event goes by age only: a body larger than all that may be held is held until the next.
-fn retain(
-    transaction: &Transaction<'_>,
-    limits: &Limits,
-    log: &mut Log,
-    now: i64,
-    budget: usize,
-) -> rusqlite::Result<usize> {
-    let oldest_held = now.saturating_sub(limits.held_age_micros);
-    let mut first = log.first;
-    {
-        let mut statement = transaction.prepare_cached(
-            "SELECT events.received_at, length(bodies.body)
-             FROM bodies CROSS JOIN events ON events.offset = bodies.offset
-             WHERE bodies.offset >= ?1 ORDER BY bodies.offset LIMIT ?2",
-        )?;
-        let mut oldest = statement.query(params![first, budget])?;
-        while let Some(row) = oldest.next()? {
-            let held_events = log.last + 1 - first;
-            let too_many = held_events > limits.held_events || log.held_bytes > limits.held_bytes;
-            let too_old = row.get::<_, i64>(0)? < oldest_held;
-            if !(too_old || too_many && held_events > 1) {
-                break;
-            }
-            log.held_bytes = log.held_bytes.saturating_sub(row.get(1)?);
-            first += 1;
-        }
-    }
-    let removed = first - log.first;
-    if removed > 0 {
-        transaction.prepare_cached("DELETE FROM bodies WHERE offset < ?1")?.execute([first])?;
-        let mut forget_words = transaction.prepare_cached("DELETE FROM event_words WHERE rowid = ?1")?;
-        for offset in log.first..first {
-            forget_words.execute([offset])?;
-        }
-        log.first = first;
-    }
-    Ok(usize::try_from(removed).unwrap_or(budget))
-}
-
-/// Removes the rows of events that are not held and too old or too many to be recognised, and the tables of
-/// which no event is known any more; at most `budget` rows. Answers how many.
-fn forget(
-    transaction: &Transaction<'_>,
-    limits: &Limits,
-    log: &Log,
-    now: i64,
-    budget: usize,
-) -> rusqlite::Result<usize> {
-    let mut tables = HashMap::new();
-    let mut forgotten = 0;
-    {
-        let mut statement = transaction.prepare_cached(
-            "SELECT offset, received_at, table_id FROM events WHERE offset < ?1 ORDER BY offset LIMIT ?2",
-        )?;
-        let mut oldest = statement.query(params![log.first, budget])?;
-        while let Some(row) = oldest.next()? {
-            // A row from the future was written under a wrong clock; it must not hold up all that follow.
-            let age = now.saturating_sub(row.get(1)?).saturating_abs();
-            let offset: u64 = row.get(0)?;
-            // Offsets have next to no gaps, so their distance is the count.
-            let too_many = log.last - offset >= limits.known_events;
-            if age <= limits.row_age_micros && !too_many {
-                break;
-            }
-            tables.insert(row.get::<_, i64>(2)?, offset);
-            forgotten += 1;
-        }
-    }
-    if let Some(last) = tables.values().max() {
-        transaction.prepare_cached("DELETE FROM events WHERE offset <= ?1")?.execute([last])?;
-        for id in tables.keys() {
-            transaction
-                .prepare_cached("DELETE FROM tables WHERE id = ?1 AND last_offset <= ?2")?
-                .execute(params![id, last])?;
-        }
-    }
-    Ok(forgotten)
 }
 
 fn write_log(transaction: &Transaction<'_>, log: &Log) -> rusqlite::Result<()> {

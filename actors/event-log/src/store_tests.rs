@@ -6,7 +6,7 @@ use jiff::ToSpan;
 
 use super::*;
 use crate::read;
-use crate::sample::{commit, event, noon};
+use crate::sample::{changed, commit, event, noon};
 
 const ALL: PageLimit = PageLimit { events: 10_000, bytes: usize::MAX };
 
@@ -27,7 +27,7 @@ impl Place {
     }
 
     fn open(&self) -> Store {
-        Store::open(&self.file(), &self.config).unwrap()
+        Store::open(&self.file(), &self.config, &Retention::default()).unwrap()
     }
 
     fn ids(&self) -> Vec<String> {
@@ -67,17 +67,17 @@ fn the_same_commit_by_two_ways_is_one() {
 #[test]
 fn what_one_way_does_not_report_does_not_make_two_commits() {
     // Spark's listener says nothing of the schema, PyIceberg says that it is as it was.
-    let full = Event { summary: added_records(Some(5)), ..commit("pyiceberg", "prod.orders", 7) };
-    let sparse = Event {
-        event_id: "spark".to_owned(),
-        schema_changed: None,
-        operation: None,
-        summary: added_records(None),
-        ..full.clone()
-    };
-    let changed = Event { event_id: "schema".to_owned(), schema_changed: Some(true), ..full.clone() };
-    for (one, other, is_new) in [(&full, &sparse, false), (&sparse, &full, false), (&sparse, &changed, true)]
-    {
+    let full =
+        changed(commit("pyiceberg", "prod.orders", 7), |commit| commit.summary = added_records(Some(5)));
+    let sparse = changed(Event { event_id: "spark".to_owned(), ..full.clone() }, |commit| {
+        commit.schema_changed = None;
+        commit.operation = None;
+        commit.summary = added_records(None);
+    });
+    let schema = changed(Event { event_id: "schema".to_owned(), ..full.clone() }, |commit| {
+        commit.schema_changed = Some(true);
+    });
+    for (one, other, is_new) in [(&full, &sparse, false), (&sparse, &full, false), (&sparse, &schema, true)] {
         let place = Place::new(Config::default());
         let outcomes = place.open().append(&[one.clone(), other.clone()], noon()).unwrap();
         assert_eq!(accepted(&outcomes), [true, is_new], "{} and {}", one.event_id, other.event_id);
@@ -88,25 +88,22 @@ fn what_one_way_does_not_report_does_not_make_two_commits() {
 fn what_only_looks_like_the_same_commit_is_kept() {
     let place = Place::new(Config::default());
     let mut store = place.open();
-    let first = Event { summary: added_records(Some(5)), ..commit("first", "prod.orders", 7) };
-    let changed_schema = Event { schema_changed: Some(true), ..first.clone() };
+    let first = changed(commit("first", "prod.orders", 7), |commit| commit.summary = added_records(Some(5)));
+    let named = |event_id: &str| Event { event_id: event_id.to_owned(), ..first.clone() };
+    let changed_schema = |event_id| changed(named(event_id), |commit| commit.schema_changed = Some(true));
     let others = [
         first.clone(),
-        Event { event_id: "table".to_owned(), table: "prod.items".to_owned(), ..first.clone() },
-        Event { event_id: "snapshot".to_owned(), snapshot_id: Some(8), ..first.clone() },
-        Event { event_id: "type".to_owned(), event_type: "COMMIT_FAILURE".to_owned(), ..first.clone() },
-        Event { event_id: "operation".to_owned(), operation: Some("delete".to_owned()), ..first.clone() },
-        Event { event_id: "counts".to_owned(), summary: added_records(Some(6)), ..first.clone() },
-        Event { event_id: "rollback".to_owned(), timestamp: noon() + 1.hours(), ..first.clone() },
-        Event { event_id: "column added".to_owned(), ..changed_schema.clone() },
-        Event {
-            event_id: "another column added".to_owned(),
-            timestamp: noon() + 1.seconds(),
-            ..changed_schema.clone()
-        },
+        changed(named("table"), |commit| commit.table = "prod.items".to_owned()),
+        changed(named("snapshot"), |commit| commit.snapshot_id = Some(8)),
+        changed(named("type"), |commit| commit.event_type = "COMMIT_FAILURE".to_owned()),
+        changed(named("operation"), |commit| commit.operation = Some("delete".to_owned())),
+        changed(named("counts"), |commit| commit.summary = added_records(Some(6))),
+        Event { timestamp: noon() + 1.hours(), ..named("rollback") },
+        changed_schema("column added"),
+        Event { timestamp: noon() + 1.seconds(), ..changed_schema("another column added") },
     ];
     assert_eq!(accepted(&store.append(&others, noon()).unwrap()), [true; 9]);
-    let again = Event { event_id: "column added, by another way".to_owned(), ..changed_schema };
+    let again = changed_schema("column added, by another way");
     assert_eq!(accepted(&store.append(&[again], noon()).unwrap()), [false]);
 }
 
@@ -212,8 +209,10 @@ fn no_append_prepares_a_statement_anew() {
     let place = Place::new(Config::default());
     let mut store = place.open();
     for number in 0..10 {
-        let event_type = format!("TYPE_{number}");
-        store.append(&[Event { event_type, ..commit(&number.to_string(), "t", number) }], noon()).unwrap();
+        let typed = changed(commit(&number.to_string(), "t", number), |commit| {
+            commit.event_type = format!("TYPE_{number}");
+        });
+        store.append(&[typed], noon()).unwrap();
     }
     let statement = store.connection.prepare_cached(KNOWN_COMMIT).unwrap();
     assert_eq!(statement.get_status(rusqlite::StatementStatus::Run), 10);

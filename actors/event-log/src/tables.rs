@@ -1,16 +1,22 @@
 //! What is known of each table.
 
+use freshet_feed::Scope;
 use freshet_feed::filter::Glob;
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::{Connection, Transaction, params};
 
 use crate::event_id::StoredEventId;
 use crate::history::{check_limit, fits};
+use crate::scope::{self, Readable};
+use crate::store::COMMIT;
 use crate::{Config, Page, SearchError, cursor, read, rows};
 
 /// Which tables to list, in the order of their names' bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TablesQuery {
+    /// What may be read, and is wanted; `None` is everything, which is for what the daemon reads for itself. Only events
+    /// that belong to it are counted.
+    pub scope: Option<Scope>,
     /// Patterns for names; empty wants every table.
     pub tables: Vec<Glob>,
     /// `next` of the page before, for the same patterns.
@@ -76,6 +82,29 @@ impl Added {
             None => self.commits_without += 1,
         }
     }
+
+    fn merge(&mut self, other: Self) {
+        self.sum = match (self.sum, other.sum) {
+            (Some(one), Some(other)) => Some(one + other),
+            (one, other) => one.or(other),
+        };
+        self.commits_without += other.commits_without;
+    }
+}
+
+impl TableSummary {
+    /// Adds what is known of the same table in another room or channel.
+    fn merge(&mut self, other: Self) {
+        let place = |commit: &LastCommit| (commit.event_type == COMMIT, commit.offset);
+        if place(&other.last_commit) > place(&self.last_commit) {
+            self.last_commit = other.last_commit;
+        }
+        self.commits_last_hour += other.commits_last_hour;
+        self.commits_last_day += other.commits_last_day;
+        self.records_added_last_day.merge(other.records_added_last_day);
+        self.files_added_last_day.merge(other.files_added_last_day);
+        self.last_schema_change = self.last_schema_change.max(other.last_schema_change);
+    }
 }
 
 /// One page of tables.
@@ -89,7 +118,8 @@ pub(crate) fn tables(
 ) -> Result<Page<TableSummary>, SearchError> {
     check_limit(query.limit, config)?;
     let epoch = read::bounds(transaction)?.epoch;
-    let mut identity = vec![b"tables".to_vec(), epoch.0.to_be_bytes().to_vec()];
+    let scope = scope::identity(query.scope.as_ref());
+    let mut identity = vec![b"tables".to_vec(), scope, epoch.0.to_be_bytes().to_vec()];
     identity.extend(query.tables.iter().map(|glob| glob.as_str().as_bytes().to_vec()));
     let identity = cursor::canonical(identity.iter().map(Vec::as_slice));
     let after = match &query.cursor {
@@ -99,45 +129,53 @@ pub(crate) fn tables(
         }
     };
 
+    let readable = Readable::of(transaction, query.scope.as_ref())?;
     let mut statement = transaction.prepare_cached(
-        "SELECT tables.name, tables.id, tables.last_schema_change, events.offset, events.event_id,
-             events.event_time, events.event_time_nanos, events.event_type, events.operation,
+        "SELECT tables.name, tables.channel_id, tables.room, tables.id, tables.last_schema_change, events.offset,
+             events.event_id, events.event_time, events.event_time_nanos, events.event_type, events.operation,
              events.snapshot_id
          FROM tables CROSS JOIN events ON events.offset = ifnull(
-             (SELECT offset FROM events WHERE offset = tables.last_commit_offset), tables.last_offset)
-         WHERE tables.name > ?1 ORDER BY tables.name",
+             (SELECT offset FROM events WHERE offset = tables.last_commit_offset AND event_id IS NOT NULL),
+             tables.last_offset)
+         WHERE tables.name > ?1 AND events.event_id IS NOT NULL ORDER BY tables.name",
     )?;
     let mut found = statement.query([&after])?;
     let mut items: Vec<TableSummary> = Vec::new();
     while let Some(row) = found.next()? {
-        if !fits(&query.tables, row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?) {
+        let name = row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?;
+        let room = row.get_ref(2)?.as_str_or_null().map_err(rusqlite::Error::from)?;
+        if !readable.holds(row.get(1)?, room) || !fits(&query.tables, name) {
             continue;
         }
-        if items.len() == query.limit {
+        let is_known = items.last().is_some_and(|last| last.table == name);
+        if !is_known && items.len() == query.limit {
             let next = items.last().map(|last| cursor::write(&identity, last.table.as_bytes()));
             return Ok(Page { items, next });
         }
         let mut summary = TableSummary {
-            table: row.get(0)?,
+            table: name.to_owned(),
             last_commit: LastCommit {
-                offset: row.get(3)?,
-                event_id: row.get::<_, StoredEventId>(4)?.0,
-                timestamp: rows::time(row, 5, 6)?,
-                event_type: row.get(7)?,
-                operation: row.get(8)?,
-                snapshot_id: row.get(9)?,
+                offset: row.get(5)?,
+                event_id: row.get::<_, StoredEventId>(6)?.0,
+                timestamp: rows::time(row, 7, 8)?,
+                event_type: row.get(9)?,
+                operation: row.get(10)?,
+                snapshot_id: row.get(11)?,
             },
             commits_last_hour: 0,
             commits_last_day: 0,
             records_added_last_day: Added::default(),
             files_added_last_day: Added::default(),
             last_schema_change: row
-                .get::<_, Option<i64>>(2)?
-                .map(|micros| rows::time_of_micros(2, micros))
+                .get::<_, Option<i64>>(4)?
+                .map(|micros| rows::time_of_micros(4, micros))
                 .transpose()?,
         };
-        count_last_day(transaction, row.get(1)?, query.now, &mut summary)?;
-        items.push(summary);
+        count_last_day(transaction, row.get(3)?, query.now, &mut summary)?;
+        match items.last_mut() {
+            Some(last) if is_known => last.merge(summary),
+            _ => items.push(summary),
+        }
     }
     Ok(Page { items, next: None })
 }

@@ -6,9 +6,9 @@ use freshet_feed::event::Summary;
 use jiff::ToSpan;
 
 use super::*;
-use crate::sample::{commit, event, noon};
+use crate::sample::{changed, commit, event, noon};
 use crate::store::Store;
-use crate::{connection, history};
+use crate::{Retention, connection, history};
 
 struct Log {
     _directory: tempfile::TempDir,
@@ -22,7 +22,7 @@ impl Log {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join(connection::LOG_FILE);
         connection::prepare(&file).unwrap();
-        let store = Store::open(&file, &config).unwrap();
+        let store = Store::open(&file, &config, &Retention::default()).unwrap();
         Self { _directory: directory, file, store, config }
     }
 
@@ -35,12 +35,13 @@ impl Log {
 }
 
 fn all() -> TablesQuery {
-    TablesQuery { tables: Vec::new(), cursor: None, limit: 100, now: noon() }
+    TablesQuery { scope: None, tables: Vec::new(), cursor: None, limit: 100, now: noon() }
 }
 
 fn adding(event: Event, records: Option<i64>, files: Option<i64>) -> Event {
-    let summary = Summary { added_records: records, added_data_files: files, ..Summary::default() };
-    Event { summary, ..event }
+    changed(event, |commit| {
+        commit.summary = Summary { added_records: records, added_data_files: files, ..Summary::default() };
+    })
 }
 
 #[test]
@@ -52,15 +53,14 @@ fn a_table_says_what_happened_lately() {
     };
     let events = [
         adding(ago("yesterday", 24 * 60), Some(1_000_000), Some(1_000_000)),
-        adding(Event { schema_changed: Some(true), ..ago("morning", 600) }, Some(5), Some(2)),
+        adding(changed(ago("morning", 600), |commit| commit.schema_changed = Some(true)), Some(5), Some(2)),
         adding(ago("hour ago", 60), None, None),
         adding(ago("lately", 59), Some(7), None),
         adding(ago("from the future", -1), Some(1_000_000), Some(1_000_000)),
-        adding(
-            Event { operation: Some("delete".to_owned()), snapshot_id: Some(i64::MAX), ..ago("last", 30) },
-            None,
-            None,
-        ),
+        changed(ago("last", 30), |commit| {
+            commit.operation = Some("delete".to_owned());
+            commit.snapshot_id = Some(i64::MAX);
+        }),
     ];
     log.store.append(&events, noon()).unwrap();
     let page = log.tables(&all()).unwrap();
@@ -87,16 +87,17 @@ fn a_table_says_what_happened_lately() {
 #[test]
 fn only_commits_that_succeeded_are_counted() {
     let mut log = Log::new(Config::default());
-    let failed = |name: &str, table: &str| Event {
-        event_type: "COMMIT_FAILURE".to_owned(),
-        schema_changed: Some(true),
-        ..adding(event(name, table), Some(1_000_000), Some(1_000_000))
+    let failed = |name: &str, table: &str| {
+        changed(adding(event(name, table), Some(1_000_000), Some(1_000_000)), |commit| {
+            commit.event_type = "COMMIT_FAILURE".to_owned();
+            commit.schema_changed = Some(true);
+        })
     };
     let events = [
         adding(event("1", "t"), Some(5), Some(2)),
         failed("2", "t"),
         failed("3", "unlucky"),
-        Event { event_type: "TABLE_SCAN".to_owned(), ..event("4", "t") },
+        changed(event("4", "t"), |commit| commit.event_type = "TABLE_SCAN".to_owned()),
     ];
     log.store.append(&events, noon()).unwrap();
     let [table, unlucky] = &log.tables(&all()).unwrap().items[..] else { panic!("two tables") };
@@ -113,7 +114,7 @@ fn only_commits_that_succeeded_are_counted() {
 fn a_table_whose_last_commit_is_forgotten_shows_its_last_event() {
     let config = Config { retention_events: 1, deduplication_events: 1, ..Config::default() };
     let mut log = Log::new(config);
-    let failed = Event { event_type: "COMMIT_FAILURE".to_owned(), ..event("2", "t") };
+    let failed = changed(event("2", "t"), |commit| commit.event_type = "COMMIT_FAILURE".to_owned());
     log.store.append(&[event("1", "t"), failed], noon()).unwrap();
     assert_eq!(log.tables(&all()).unwrap().items[0].last_commit.offset, 1);
     log.store.maintain(noon()).unwrap();
@@ -140,9 +141,8 @@ fn unknown_is_not_zero_and_a_sum_may_pass_64_bits() {
 fn the_latest_schema_change_counts_whatever_comes_later() {
     let mut log = Log::new(Config::default());
     let change = |name: &str, hour: i64| Event {
-        schema_changed: Some(true),
         timestamp: noon() + hour.hours(),
-        ..event(name, "t")
+        ..changed(event(name, "t"), |commit| commit.schema_changed = Some(true))
     };
     log.store.append(&[change("1", 2), change("2", 1)], noon()).unwrap();
     log.store.append(&[change("late", 0)], noon()).unwrap();

@@ -21,9 +21,10 @@ pub const MIN_PREFIX_CHARACTERS: usize = 3;
 #[must_use]
 pub fn of_event(event: &Event) -> String {
     let mut words = Words { text: String::with_capacity(event.body.len()) };
-    words.add(&event.table);
+    words.add(event.table().unwrap_or_default());
     words.add(event.source_application.as_deref().unwrap_or_default());
-    words.add(event.operation.as_deref().unwrap_or_default());
+    let operation = event.commit.as_ref().and_then(|commit| commit.operation.as_deref());
+    words.add(operation.unwrap_or_default());
     words.add(&event.event_id);
     let mut deserializer = serde_json::Deserializer::from_slice(&event.body);
     // A body that ends in the middle gives the words before that place.
@@ -162,7 +163,6 @@ mod tests {
     fn an_event_is_found_by_its_fields_and_by_every_value_of_its_body() {
         let mut event = sample::event("id-1", "Prod.daily_USERS");
         event.source_application = Some("Spark/3.5".to_owned());
-        event.operation = Some("append".to_owned());
         event.body =
             br#"{"key":"V\u00c9lo","n":8734628364872364872,"deep":[{"x":["s3://a-b"]},true,null,-7]}"#
                 .as_slice()

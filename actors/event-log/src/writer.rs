@@ -13,7 +13,7 @@ use jiff::Timestamp;
 
 use crate::statistics::Counters;
 use crate::store::{self, Store};
-use crate::{Config, error};
+use crate::{Config, Retention, error};
 
 /// The code of the writer's outage in the actor tree.
 const OUTAGE: &str = "store_unavailable";
@@ -31,6 +31,7 @@ pub struct Writer {
     link: Link<Self>,
     file: PathBuf,
     config: Arc<Config>,
+    retention: Arc<Retention>,
     counters: Arc<Counters>,
     /// `None` before the first use, and after an error that spoils the connection.
     store: Option<Store>,
@@ -38,8 +39,14 @@ pub struct Writer {
 }
 
 impl Writer {
-    pub(crate) fn new(link: Link<Self>, file: PathBuf, config: Arc<Config>, counters: Arc<Counters>) -> Self {
-        Self { link, file, config, counters, store: None, in_outage: false }
+    pub(crate) fn new(
+        link: Link<Self>,
+        file: PathBuf,
+        config: Arc<Config>,
+        retention: Arc<Retention>,
+        counters: Arc<Counters>,
+    ) -> Self {
+        Self { link, file, config, retention, counters, store: None, in_outage: false }
     }
 
     /// Does `work` with the store, and keeps the tree informed of how it went.
@@ -49,7 +56,7 @@ impl Writer {
     ) -> Result<T, StoreError> {
         let opened = match self.store.take() {
             Some(store) => Ok(store),
-            None => Store::open(&self.file, &self.config),
+            None => Store::open(&self.file, &self.config, &self.retention),
         };
         let answer = opened.and_then(|mut store| {
             let answer = work(&mut store);

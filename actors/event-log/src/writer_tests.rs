@@ -52,7 +52,7 @@ struct Running {
 /// Runs a log in a tree; the test stops it or leaves it to the end of its system.
 fn run(directory: &std::path::Path, config: &Config) -> Running {
     let lock = DirectoryLock::acquire(directory).unwrap();
-    let (specification, log) = crate::open(config, &lock).unwrap();
+    let (specification, log) = crate::open(config, &Retention::default(), &lock).unwrap();
     let address = specification.address();
     let tree = freshet_kernel::start(
         SupervisorSpec::new("root").intensity(5, Duration::from_secs(5)).child(specification),
@@ -109,7 +109,7 @@ fn a_file_that_goes_away_is_an_outage_and_comes_back() {
     let directory = tempfile::tempdir().unwrap();
     actix_rt::System::new().block_on(async {
         let lock = DirectoryLock::acquire(directory.path()).unwrap();
-        let (specification, log) = crate::open(&Config::default(), &lock).unwrap();
+        let (specification, log) = crate::open(&Config::default(), &Retention::default(), &lock).unwrap();
         let address = specification.address();
         // The directory is out of reach before the writer has opened its file.
         let away = directory.path().with_extension("away");
@@ -181,7 +181,8 @@ fn more_readers_than_connections_take_turns() {
         for page in futures_util::future::join_all(searches).await {
             assert_eq!(page.unwrap().items.len(), 10);
         }
-        let query = crate::TablesQuery { tables: vec![], cursor: None, limit: 1, now: Timestamp::now() };
+        let query =
+            crate::TablesQuery { scope: None, tables: vec![], cursor: None, limit: 1, now: Timestamp::now() };
         assert_eq!(log.tables(query).await.unwrap().items[0].last_commit.offset, 50);
         tree.shutdown().await;
     });

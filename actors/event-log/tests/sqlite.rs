@@ -4,7 +4,7 @@ mod contract;
 
 use std::cell::RefCell;
 
-use freshet_event_log::{Config, DirectoryLock};
+use freshet_event_log::{Config, DirectoryLock, Retention};
 use freshet_kernel::{SupervisorSpec, start};
 
 #[test]
@@ -14,7 +14,8 @@ fn the_embedded_log_passes_the_contract() {
         contract::contract(async || {
             let directory = tempfile::tempdir().unwrap();
             let lock = DirectoryLock::acquire(directory.path()).unwrap();
-            let (specification, log) = freshet_event_log::open(&Config::default(), &lock).unwrap();
+            let (specification, log) =
+                freshet_event_log::open(&Config::default(), &Retention::default(), &lock).unwrap();
             let tree = start(SupervisorSpec::new("root").child(specification));
             running.borrow_mut().push((tree, lock, directory));
             log

@@ -2,9 +2,9 @@
 //! with a way to make logs of its own.
 #![expect(clippy::unwrap_used, reason = "every function here is part of a test")]
 
-use freshet_feed::event::Summary;
+use freshet_feed::event::{Summary, iceberg_mutation};
 use freshet_feed::port::{EventLog, Logged, Outcome, PageLimit};
-use freshet_feed::{Event, Position};
+use freshet_feed::{ChannelName, Commit, Event, Position};
 
 const ALL: PageLimit = PageLimit { events: 10_000, bytes: usize::MAX };
 
@@ -23,15 +23,39 @@ pub async fn contract<L: EventLog>(new_log: impl AsyncFn() -> L) {
 fn event(event_id: &str) -> Event {
     Event {
         event_id: event_id.to_owned(),
+        channel: ChannelName::iceberg(),
+        name: iceberg_mutation(),
+        key: None,
+        room: None,
         timestamp: "2026-03-01T12:00:00.123Z".parse().unwrap(),
         source_application: None,
-        table: "prod.orders".to_owned(),
-        event_type: "COMMIT_SUCCESS".to_owned(),
-        operation: None,
-        snapshot_id: None,
-        schema_changed: None,
-        summary: Summary::default(),
+        commit: Some(Commit {
+            table: "prod.orders".to_owned(),
+            event_type: "COMMIT_SUCCESS".to_owned(),
+            operation: None,
+            snapshot_id: None,
+            schema_changed: None,
+            summary: Summary::default(),
+        }),
         body: "{}".into(),
+    }
+}
+
+/// The event with a change to its commit.
+fn changed(mut event: Event, change: impl FnOnce(&mut Commit)) -> Event {
+    change(event.commit.as_mut().unwrap());
+    event
+}
+
+/// An event of another channel, without a commit.
+fn message(event_id: &str, channel: &str, room: Option<&str>, key: Option<&str>) -> Event {
+    Event {
+        channel: ChannelName::new(channel).unwrap(),
+        name: "message".into(),
+        key: key.map(str::to_owned),
+        room: room.map(str::to_owned),
+        commit: None,
+        ..event(event_id)
     }
 }
 
@@ -50,28 +74,34 @@ async fn an_empty_log_has_bounds(log: &impl EventLog) {
 async fn offsets_rise_by_one_and_events_come_back_exactly(log: &impl EventLog) {
     let full = Event {
         source_application: Some("spark \u{0} é".to_owned()),
-        operation: Some("append".to_owned()),
-        snapshot_id: Some(i64::MAX),
-        schema_changed: Some(false),
         timestamp: "2026-03-01T12:00:00.123456789Z".parse().unwrap(),
-        summary: Summary {
-            added_records: Some(15_782_093),
-            deleted_records: Some(0),
-            added_data_files: Some(i64::MAX),
-            deleted_data_files: None,
-        },
+        key: Some("a key \u{0} é".to_owned()),
+        room: Some("a room \u{0} é".to_owned()),
         body: b"{\"unknown\" : 1.0,\xff\x00}".as_slice().into(),
-        ..event("full")
+        ..changed(event("full"), |commit| {
+            commit.operation = Some("append".to_owned());
+            commit.snapshot_id = Some(i64::MAX);
+            commit.schema_changed = Some(false);
+            commit.summary = Summary {
+                added_records: Some(15_782_093),
+                deleted_records: Some(0),
+                added_data_files: Some(i64::MAX),
+                deleted_data_files: None,
+            };
+        })
     };
-    let events = vec![event("plain"), full, Event { snapshot_id: Some(i64::MIN), ..event("negative") }];
+    let negative = changed(event("negative"), |commit| commit.snapshot_id = Some(i64::MIN));
+    let events = vec![event("plain"), full, negative, message("message", "a.channel", Some(""), Some(""))];
     let epoch = log.bounds().await.unwrap().epoch;
     let accepted = |offset| Outcome::Accepted { position: Position { epoch, offset } };
     assert_eq!(log.append(events[..1].to_vec()).await, Ok(vec![accepted(1)]));
-    assert_eq!(log.append(events[1..].to_vec()).await, Ok(vec![accepted(2), accepted(3)]));
-    let expected: Vec<_> = (1..).zip(events).map(|(offset, event)| Logged { offset, event }).collect();
-    assert_eq!(log.read_after(0, ALL).await, Ok(expected));
+    assert_eq!(log.append(events[1..].to_vec()).await, Ok(vec![accepted(2), accepted(3), accepted(4)]));
+    let held = log.read_after(0, ALL).await.unwrap();
     let bounds = log.bounds().await.unwrap();
-    assert_eq!((bounds.epoch, bounds.first, bounds.last), (epoch, 1, 3));
+    assert_eq!((bounds.epoch, bounds.first, bounds.last), (epoch, 1, 4));
+    assert_eq!(held.iter().map(|logged| logged.offset).collect::<Vec<_>>(), [1, 2, 3, 4]);
+    assert!(held.windows(2).all(|pair| pair[0].appended_at <= pair[1].appended_at), "appended in this order");
+    assert_eq!(held.into_iter().map(|logged| logged.event).collect::<Vec<_>>(), events);
 }
 
 async fn the_same_id_is_a_duplicate(log: &impl EventLog) {
@@ -85,15 +115,21 @@ async fn the_same_id_is_a_duplicate(log: &impl EventLog) {
 }
 
 async fn the_same_commit_by_two_ways_is_a_duplicate(log: &impl EventLog) {
-    let append = Some("append".to_owned());
-    let commit =
-        |event_id: &str| Event { snapshot_id: Some(7), operation: append.clone(), ..event(event_id) };
-    log.append(vec![commit("by stomp")]).await.unwrap();
-    assert_eq!(log.append(vec![commit("by http")]).await, Ok(vec![Outcome::Duplicate]));
-    let sparse = Event { operation: None, ..commit("without an operation") };
+    let commit = |event_id: &str, table: &str, operation: Option<&str>| {
+        changed(event(event_id), |commit| {
+            commit.table = table.to_owned();
+            commit.snapshot_id = Some(7);
+            commit.operation = operation.map(str::to_owned);
+        })
+    };
+    let append = Some("append");
+    log.append(vec![commit("by stomp", "prod.orders", append)]).await.unwrap();
+    let by_http = commit("by http", "prod.orders", append);
+    assert_eq!(log.append(vec![by_http]).await, Ok(vec![Outcome::Duplicate]));
+    let sparse = commit("without an operation", "prod.orders", None);
     assert_eq!(log.append(vec![sparse]).await, Ok(vec![Outcome::Duplicate]));
-    let another_table = Event { table: "prod.items".to_owned(), ..commit("another table") };
-    let another_operation = Event { operation: Some("replace".to_owned()), ..commit("another operation") };
+    let another_table = commit("another table", "prod.items", append);
+    let another_operation = commit("another operation", "prod.orders", Some("replace"));
     log.append(vec![another_table, another_operation]).await.unwrap();
     assert_eq!(
         ids(&log.read_after(0, ALL).await.unwrap()),
