@@ -8,7 +8,7 @@
 #![allow(dead_code, reason = "wired in by the session")]
 
 use bytes::{BufMut, Bytes, BytesMut};
-use freshet_broadcaster::render_ws::{MAX_HEAD_BYTES, text_head};
+use freshet_broadcaster::render_ws::text_head;
 
 /// How large a message of a client may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,7 +177,7 @@ impl Inbound {
         let partial = self.0.get_or_insert_default();
         let read = partial.read(bytes, limits);
         if read.is_err() || matches!(read, Ok(Some(Incoming::Close(_)))) {
-            *partial = Box::new(Partial { stage: Stage::Ended, message: None });
+            **partial = Partial { stage: Stage::Ended, message: None };
         }
         if partial.is_between_messages() {
             self.0 = None;

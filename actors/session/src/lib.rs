@@ -44,6 +44,7 @@
 //! | [`socket`] | socket options of each connection |
 //! | [`close_code`], [`counters`], [`config`] | the catalogue of close codes, metrics, settings |
 
+pub(crate) mod allowance;
 mod body;
 mod catch_up;
 pub mod close_code;
@@ -51,6 +52,7 @@ pub mod config;
 pub mod counters;
 mod delivery;
 pub mod events;
+pub(crate) mod flow;
 pub(crate) mod frames;
 mod hub;
 mod hub_task;
