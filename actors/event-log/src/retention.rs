@@ -195,3 +195,7 @@ pub(crate) fn forget(
     }
     Ok(forgotten)
 }
+
+#[cfg(test)]
+#[path = "retention_tests.rs"]
+mod tests;

@@ -67,3 +67,7 @@ pub(crate) fn identity(scope: Option<&Scope>) -> Vec<u8> {
     }
     canonical(parts.iter().map(Vec::as_slice))
 }
+
+#[cfg(test)]
+#[path = "scope_tests.rs"]
+mod tests;
