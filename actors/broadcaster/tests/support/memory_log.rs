@@ -1,4 +1,4 @@
-//! A correct log in memory, for tests: deduplicates by event id, drops the oldest on demand, fails on demand.
+//! A correct log in memory, for tests: deduplicates by channel and event id, drops the oldest on demand, fails on demand.
 #![allow(dead_code, clippy::unwrap_used, reason = "each test uses its part, and it fails as tests do")]
 
 use std::collections::HashMap;
@@ -103,7 +103,7 @@ impl State {
     }
 
     fn append(&mut self, event: Event) -> Outcome {
-        if self.events.iter().any(|known| known.event_id == event.event_id) {
+        if self.events.iter().any(|known| known.event_id == event.event_id && known.channel == event.channel) {
             return Outcome::Duplicate;
         }
         self.events.push(event);
@@ -163,7 +163,7 @@ impl EventLog for MemoryLog {
         async move {
             let state = self.state();
             state.check()?;
-            let index = state.events.iter().position(|event| event.event_id == event_id);
+            let index = state.events.iter().rposition(|event| event.event_id == event_id);
             Ok(index.map(|index| state.first + index as u64))
         }
         .boxed()
