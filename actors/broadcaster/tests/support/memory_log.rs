@@ -103,7 +103,8 @@ impl State {
     }
 
     fn append(&mut self, event: Event) -> Outcome {
-        if self.events.iter().any(|known| known.event_id == event.event_id && known.channel == event.channel) {
+        let is_same = |known: &Event| known.event_id == event.event_id && known.channel == event.channel;
+        if self.events.iter().any(is_same) {
             return Outcome::Duplicate;
         }
         self.events.push(event);

@@ -3,8 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "every function here is part of a test")]
 
 use freshet_feed::event::{Summary, iceberg_mutation};
-use freshet_feed::port::{EventLog, Logged, Outcome, PageLimit};
-use freshet_feed::{ChannelName, Commit, Event, Position};
+use freshet_feed::port::{EventLog, KeyedState, Logged, NewestByKey, Outcome, PageLimit};
+use freshet_feed::{ChannelName, Commit, Event, Position, Rooms};
+use jiff::Timestamp;
 
 const ALL: PageLimit = PageLimit { events: 10_000, bytes: usize::MAX };
 
@@ -17,6 +18,11 @@ pub async fn contract<L: EventLog>(new_log: impl AsyncFn() -> L) {
     a_read_goes_on_after_any_offset(&new_log().await).await;
     a_page_is_bounded(&new_log().await).await;
     an_event_is_located_by_its_id(&new_log().await).await;
+    two_channels_have_ids_and_commits_of_their_own(&new_log().await).await;
+    the_newest_event_of_each_key_is_the_state(&new_log().await).await;
+    a_state_is_narrowed_to_rooms_and_to_young_events(&new_log().await).await;
+    a_state_with_too_many_keys_is_cut(&new_log().await).await;
+    events_are_read_at_their_offsets(&new_log().await).await;
     two_logs_have_two_epochs(&new_log().await, &new_log().await).await;
 }
 
@@ -164,6 +170,99 @@ async fn an_event_is_located_by_its_id(log: &impl EventLog) {
     log.append(vec![event("a"), event("b")]).await.unwrap();
     assert_eq!(log.locate("b".to_owned()).await, Ok(Some(2)));
     assert_eq!(log.locate("c".to_owned()).await, Ok(None));
+}
+
+async fn two_channels_have_ids_and_commits_of_their_own(log: &impl EventLog) {
+    let epoch = log.bounds().await.unwrap().epoch;
+    let accepted = |offset| Outcome::Accepted { position: Position { epoch, offset } };
+    let commit = changed(event("a"), |commit| commit.snapshot_id = Some(7));
+    let elsewhere = Event { channel: ChannelName::new("other").unwrap(), ..commit.clone() };
+    let batch = vec![commit, elsewhere, message("a", "third", None, None)];
+    assert_eq!(log.append(batch.clone()).await, Ok(vec![accepted(1), accepted(2), accepted(3)]));
+    assert_eq!(log.append(batch).await, Ok(vec![Outcome::Duplicate; 3]));
+    // Of several events with one id the newest is meant.
+    assert_eq!(log.locate("a".to_owned()).await, Ok(Some(3)));
+}
+
+fn state_of(channel: &str) -> NewestByKey {
+    NewestByKey {
+        channel: ChannelName::new(channel).unwrap(),
+        rooms: Rooms::All,
+        appended_since: None,
+        max_keys: 100,
+    }
+}
+
+fn only(rooms: &[&str]) -> Rooms {
+    Rooms::Only(rooms.iter().map(|room| (*room).into()).collect())
+}
+
+async fn the_newest_event_of_each_key_is_the_state(log: &impl EventLog) {
+    let nothing = KeyedState { through: 0, offsets: vec![], is_cut: false };
+    assert_eq!(log.newest_by_key(state_of("stock")).await, Ok(nothing));
+    let stock = |event_id: &str, key: &str| message(event_id, "stock", None, Some(key));
+    log.append(vec![stock("1", "b"), stock("2", "a"), message("3", "stock", None, None), stock("4", "é")])
+        .await
+        .unwrap();
+    log.append(vec![stock("5", ""), stock("6", "b"), message("7", "prices", None, Some("a"))]).await.unwrap();
+    let state = KeyedState { through: 7, offsets: vec![2, 4, 5, 6], is_cut: false };
+    assert_eq!(log.newest_by_key(state_of("stock")).await, Ok(state));
+    let state = KeyedState { through: 7, offsets: vec![7], is_cut: false };
+    assert_eq!(log.newest_by_key(state_of("prices")).await, Ok(state));
+    let state = KeyedState { through: 7, offsets: vec![], is_cut: false };
+    assert_eq!(log.newest_by_key(state_of("iceberg")).await, Ok(state));
+}
+
+async fn a_state_is_narrowed_to_rooms_and_to_young_events(log: &impl EventLog) {
+    let in_room = |event_id: &str, room: &str, key: &str| message(event_id, "stock", Some(room), Some(key));
+    log.append(vec![in_room("1", "north", "a"), in_room("2", "south", "a"), in_room("3", "south", "b")])
+        .await
+        .unwrap();
+    log.append(vec![in_room("4", "north", "b"), message("5", "stock", None, Some("c"))]).await.unwrap();
+    for (rooms, expected) in [
+        (Rooms::All, vec![2, 4, 5]),
+        (only(&["north"]), vec![1, 4]),
+        (only(&["south"]), vec![2, 3]),
+        (only(&["north", "south"]), vec![2, 4]),
+        (only(&["west"]), vec![]),
+        (only(&[]), vec![]),
+    ] {
+        let state =
+            log.newest_by_key(NewestByKey { rooms: rooms.clone(), ..state_of("stock") }).await.unwrap();
+        assert_eq!((state.through, state.offsets, state.is_cut), (5, expected, false), "{rooms:?}");
+    }
+    let last = log.read_after(4, ALL).await.unwrap().remove(0).appended_at;
+    for (since, held) in [(Timestamp::MIN, true), (last, true), (Timestamp::MAX, false)] {
+        let request = NewestByKey { appended_since: Some(since), ..state_of("stock") };
+        let state = log.newest_by_key(request).await.unwrap();
+        assert_eq!(state.offsets.contains(&5), held, "since {since}");
+    }
+}
+
+async fn a_state_with_too_many_keys_is_cut(log: &impl EventLog) {
+    let stock = |number: u32, room: &str| {
+        message(&format!("{room} {number}"), "stock", Some(room), Some(&format!("key {}", number % 3)))
+    };
+    log.append((0..6).map(|number| stock(number, "north")).collect()).await.unwrap();
+    log.append((0..6).map(|number| stock(number, "south")).collect()).await.unwrap();
+    for rooms in [Rooms::All, only(&["north", "south"])] {
+        for max_keys in [0, 1, 2, 3, 4, usize::MAX] {
+            let request = NewestByKey { max_keys, rooms: rooms.clone(), ..state_of("stock") };
+            let state = log.newest_by_key(request).await.unwrap();
+            assert_eq!((state.offsets.len(), state.is_cut), (max_keys.min(3), max_keys < 3), "{max_keys}");
+            let is_newest = |offset: &u64| (10..=12).contains(offset);
+            assert!(state.offsets.is_sorted() && state.offsets.iter().all(is_newest), "{:?}", state.offsets);
+        }
+    }
+}
+
+async fn events_are_read_at_their_offsets(log: &impl EventLog) {
+    assert_eq!(log.read_at(vec![1]).await, Ok(vec![]));
+    log.append(vec![event("a"), message("b", "stock", Some("north"), Some("k")), event("c")]).await.unwrap();
+    let all = log.read_after(0, ALL).await.unwrap();
+    assert_eq!(log.read_at(vec![]).await, Ok(vec![]));
+    assert_eq!(log.read_at(vec![2]).await, Ok(all[1..2].to_vec()));
+    assert_eq!(log.read_at(vec![0, 1, 3, 4, u64::MAX]).await, Ok(vec![all[0].clone(), all[2].clone()]));
 }
 
 async fn two_logs_have_two_epochs(one: &impl EventLog, other: &impl EventLog) {
