@@ -10,11 +10,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use freshet_broadcaster::{Backlog, Broadcaster, BroadcasterHandle, Live};
 use freshet_dead_letter::{self as dead_letter, DeadLetters};
-use freshet_event_log::DirectoryLock;
+use freshet_event_log::{DirectoryLock, Retention};
 use freshet_feed::cloud_events::Binding;
 use freshet_feed::ingest::decode_message;
 use freshet_feed::port::{DeadLetterStore, EventLog, Publisher};
-use freshet_feed::{Limits, RejectionCode};
+use freshet_feed::{Channel, Channels, Intake, RejectionCode};
 use freshet_kernel::{Backoff, ChildSpec, Nursery, SupervisorSpec};
 use freshet_session::Sessions;
 use freshet_stomp_subscriber::acknowledge::Refusal;
@@ -70,7 +70,8 @@ pub fn build(
     lifecycle: &Lifecycle,
 ) -> Result<Plan, BuildError> {
     let limits = configuration.event.clone();
-    let (log_writer, log) = freshet_event_log::open(&configuration.event_log, lock)?;
+    let channels = Channels::new(&configuration.channel);
+    let (log_writer, log) = freshet_event_log::open(&configuration.event_log, &retention(&channels), lock)?;
     let dead_letter_file = lock.directory().join(DEAD_LETTER_FILE);
     // The room itself lives through an outage of its file; at the start a person is there who can put it right.
     dead_letter::Store::open(&dead_letter_file, configuration.dead_letters.clone())?;
@@ -87,22 +88,33 @@ pub fn build(
     let publisher: Arc<dyn Publisher> = Arc::new(BroadcasterHandle::new(broadcaster.address()));
     let backlog = Arc::new(Backlog::new(&configuration.broadcaster, Arc::clone(&live), shared_log));
     let nursery = Nursery::new(SESSION_CLASS, configuration.sessions.max_sessions);
-    let sessions = Sessions::new(configuration.sessions.clone(), Arc::clone(&live), backlog, nursery.clone());
+    let sessions = Sessions::new(
+        configuration.sessions.clone(),
+        channels.clone(),
+        Arc::clone(&live),
+        backlog,
+        nursery.clone(),
+    );
 
     let mut ingest = group("ingest");
     for subscription in &configuration.stomp {
         let ports = Ports {
             publisher: Arc::clone(&publisher),
             dead_letters: Arc::clone(&counted),
-            decode: stomp_decoder(limits.clone()),
+            decode: stomp_decoder(Intake {
+                channel: channel_of(&channels, &subscription.channel),
+                limits: limits.clone(),
+            }),
         };
         ingest = ingest.child(stomp_subscriber(subscription, ports));
     }
     if feed == Feed::Demo {
-        ingest = ingest.child(demo::child(&configuration.demo, limits.clone(), Arc::clone(&publisher)));
+        let intake = Intake { channel: channels.iceberg(), limits: limits.clone() };
+        ingest = ingest.child(demo::child(&configuration.demo, intake, Arc::clone(&publisher)));
     }
     let services = Services {
         limits,
+        channels,
         publisher,
         page_limit: configuration.event_log.search_page_limit,
         log,
@@ -123,6 +135,18 @@ pub fn build(
         .supervisor(ingest)
         .child(listener::child(socket, services, configuration));
     Ok(Plan { root, sessions })
+}
+
+/// How long each channel's events are kept that are not kept as long as the log has them.
+fn retention(channels: &Channels) -> Retention {
+    let limited =
+        channels.iter().filter_map(|channel| Some((channel.name.clone(), channel.history_max_age?)));
+    Retention { by_channel: limited.collect() }
+}
+
+/// The channel that a source names. A name that is none does not pass the check of the configuration.
+fn channel_of(channels: &Channels, name: &str) -> Arc<Channel> {
+    channels.get(name).map_or_else(|| channels.iceberg(), Arc::clone)
 }
 
 /// A supervisor whose children fail alone.
@@ -147,11 +171,11 @@ fn stomp_subscriber(
 
 /// Reads a message of a STOMP broker as an event, or says why it is none. CloudEvents has no binding for STOMP; a bridge
 /// from Kafka or JMS keeps the header names of those, `ce_…`.
-fn stomp_decoder(limits: Limits) -> Arc<freshet_stomp_subscriber::Decode> {
+fn stomp_decoder(intake: Intake) -> Arc<freshet_stomp_subscriber::Decode> {
     Arc::new(move |headers: &[(String, String)], body: &Bytes| {
         let texts = headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let content_type = texts.clone().find(|(name, _)| *name == "content-type").map(|(_, value)| value);
-        decode_message(Binding::KAFKA, content_type, texts, body, &limits).map_err(|rejection| Refusal {
+        decode_message(Binding::KAFKA, content_type, texts, body, &intake).map_err(|rejection| Refusal {
             code: rejection.code.as_str().to_owned(),
             reason: rejection.to_string(),
         })

@@ -63,6 +63,9 @@ pub struct Configuration {
     pub broadcaster: freshet_broadcaster::Config,
     /// The streams of clients: how many there may be, and what becomes of slow ones.
     pub sessions: freshet_session::Config,
+    /// What clients subscribe to: what it carries, who may read it, and what becomes of those who read slowly. Write
+    /// `[[channel]]` once for each; `iceberg` is there without being written.
+    pub channel: Vec<freshet_feed::channel::Config>,
     /// A subscription to a topic or a queue of a STOMP broker. Write `[[stomp]]` once for each.
     pub stomp: Vec<freshet_stomp_subscriber::Config>,
     /// The feed of `freshet demo`. `freshet run` does not look at it.
@@ -80,6 +83,7 @@ impl Default for Configuration {
             dead_letters: freshet_dead_letter::Config::default(),
             broadcaster: freshet_broadcaster::Config::default(),
             sessions: freshet_session::Config::default(),
+            channel: Vec::new(),
             stomp: Vec::new(),
             demo: DemoConfig::default(),
         }
@@ -90,7 +94,11 @@ impl Configuration {
     /// The default with one item in each list of sections, to show in the references what can be set there.
     #[must_use]
     fn example() -> Self {
-        Self { stomp: vec![freshet_stomp_subscriber::Config::default()], ..Self::default() }
+        Self {
+            channel: vec![freshet_feed::channel::Config::default()],
+            stomp: vec![freshet_stomp_subscriber::Config::default()],
+            ..Self::default()
+        }
     }
 
     /// Impossible combinations: the path of the key, and what is impossible and what to do.
@@ -111,9 +119,23 @@ impl Configuration {
         section(&["dead_letters"], self.dead_letters.problems());
         section(&["sessions"], self.sessions.problems());
         section(&["broadcaster"], self.broadcaster.problems());
+        for (index, channel) in self.channel.iter().enumerate() {
+            let number = index.to_string();
+            section(&["channel", &number], channel.problems());
+            if self.channel[..index].iter().any(|other| other.name == channel.name) {
+                let message = "another channel has this name already; give each a name of its own".to_owned();
+                section(&["channel", &number], vec![(vec!["name".to_owned()], message)]);
+            }
+        }
         for (index, subscription) in self.stomp.iter().enumerate() {
             let index = index.to_string();
             section(&["stomp", &index], subscription.problems());
+            let is_known = subscription.channel == freshet_feed::channel::ICEBERG
+                || self.channel.iter().any(|channel| channel.name == subscription.channel);
+            if !is_known {
+                let message = "there is no [[channel]] of this name; declare it, or name another".to_owned();
+                section(&["stomp", &index], vec![(vec!["channel".to_owned()], message)]);
+            }
             // A larger event would be cut before the event's own limit could judge it.
             if subscription.max_frame_bytes <= self.event.max_event_bytes {
                 let largest = self.event.max_event_bytes;

@@ -7,7 +7,7 @@ use actix::{Actor, ActorFutureExt, AsyncContext, Context, WrapFuture};
 use bytes::Bytes;
 use freshet_feed::ingest::decode_request;
 use freshet_feed::port::Publisher;
-use freshet_feed::{Event, Limits};
+use freshet_feed::{Event, Intake};
 use freshet_kernel::{Child, ChildSpec, ExitReason, Link};
 use jiff::Timestamp;
 use serde_json::json;
@@ -25,7 +25,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 pub struct DemoFeed {
     link: Link<Self>,
     publisher: Arc<dyn Publisher>,
-    limits: Limits,
+    intake: Intake,
     interval: Duration,
     scenario: Scenario,
     random: fastrand::Rng,
@@ -34,12 +34,12 @@ pub struct DemoFeed {
 }
 
 /// The child that commits for as long as the daemon runs.
-pub fn child(config: &DemoConfig, limits: Limits, publisher: Arc<dyn Publisher>) -> ChildSpec<DemoFeed> {
+pub fn child(config: &DemoConfig, intake: Intake, publisher: Arc<dyn Publisher>) -> ChildSpec<DemoFeed> {
     let interval = Duration::from_millis(config.interval_millis);
     ChildSpec::new("demo", CLASS, move |link| DemoFeed {
         link,
         publisher: Arc::clone(&publisher),
-        limits: limits.clone(),
+        intake: intake.clone(),
         interval,
         // Each start tells another story: a commit that was told before would be a duplicate.
         scenario: Scenario::new(fastrand::u64(..)),
@@ -52,7 +52,7 @@ pub fn child(config: &DemoConfig, limits: Limits, publisher: Arc<dyn Publisher>)
 impl DemoFeed {
     fn commit(&mut self, context: &mut Context<Self>) {
         let made = self.scenario.next_commit(Timestamp::now()).map_err(|error| error.to_string());
-        match made.and_then(|commit| Ok((decode(&commit, &self.limits)?, commit))) {
+        match made.and_then(|commit| Ok((decode(&commit, &self.intake)?, commit))) {
             Ok((events, commit)) => self.publish(events, commit, context),
             Err(reason) => self.link.exit(context, ExitReason::Error(reason)),
         }
@@ -90,10 +90,10 @@ impl DemoFeed {
     }
 }
 
-fn decode(commit: &Commit, limits: &Limits) -> Result<Vec<Event>, String> {
+fn decode(commit: &Commit, intake: &Intake) -> Result<Vec<Event>, String> {
     let body = Bytes::copy_from_slice(&commit.body);
     let decoded =
-        decode_request(Some("application/json"), [], &body, limits).map_err(|error| error.to_string())?;
+        decode_request(Some("application/json"), [], &body, intake).map_err(|error| error.to_string())?;
     decoded.into_iter().map(|event| event.map_err(|rejection| rejection.message.into_owned())).collect()
 }
 

@@ -4,6 +4,7 @@ use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 use actix_web::http::header::RETRY_AFTER;
 use freshet_feed::port::StoreError;
+use freshet_feed::scope::Denied;
 use serde::Serialize;
 
 /// The JSON body of every error.
@@ -45,6 +46,18 @@ impl From<StoreError> for ApiError {
             StoreError::Stopping => "This instance is stopping. Try again, another one will answer.",
         };
         Self { status: StatusCode::SERVICE_UNAVAILABLE, code: error.code(), message: message.into() }
+    }
+}
+
+impl From<Denied> for ApiError {
+    fn from(denied: Denied) -> Self {
+        let message = format!("{denied}.");
+        match denied {
+            Denied::UnknownChannel | Denied::UnknownRoom => {
+                Self { status: StatusCode::NOT_FOUND, code: denied.code(), message }
+            }
+            Denied::TooMany => Self::bad_request(denied.code(), message),
+        }
     }
 }
 

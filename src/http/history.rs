@@ -6,19 +6,31 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use freshet_event_log::{Added, Page, Query, SearchError, TableSummary, TablesQuery};
 use freshet_feed::filter::FilterError;
 use freshet_feed::port::{EventLog, Logged};
-use freshet_feed::{Epoch, EventFilter, Position};
+use freshet_feed::{Epoch, EventFilter, Position, Scope};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::Services;
 use super::error::ApiError;
+use super::identity::principal_of;
 use super::query::Parameters;
 
 const DEFAULT_LIMIT: usize = 100;
-const EVENT_PARAMETERS: [&str; 9] =
-    ["table", "operation", "application", "schemaChanged", "from", "to", "q", "cursor", "limit"];
-const TABLE_PARAMETERS: [&str; 3] = ["table", "cursor", "limit"];
+const EVENT_PARAMETERS: [&str; 11] = [
+    "channels",
+    "room",
+    "table",
+    "operation",
+    "application",
+    "schemaChanged",
+    "from",
+    "to",
+    "q",
+    "cursor",
+    "limit",
+];
+const TABLE_PARAMETERS: [&str; 5] = ["channels", "room", "table", "cursor", "limit"];
 
 #[derive(Serialize)]
 struct EventsAnswer<'a> {
@@ -97,7 +109,8 @@ pub async fn table_events(
     services: web::Data<Services>,
 ) -> Result<HttpResponse, ApiError> {
     let query = read_query(&request, &services, Some(table.into_inner()))?;
-    let whole_history = Query { table: query.table.clone(), limit: 1, ..Query::default() };
+    let whole_history =
+        Query { scope: query.scope.clone(), table: query.table.clone(), limit: 1, ..Query::default() };
     if services.log.search(whole_history).await?.items.is_empty() {
         return Err(ApiError::not_found("No event of this table is held."));
     }
@@ -108,6 +121,7 @@ pub async fn table_events(
 pub async fn tables(request: HttpRequest, services: web::Data<Services>) -> Result<HttpResponse, ApiError> {
     let parameters = Parameters::of(&request, &TABLE_PARAMETERS)?;
     let query = TablesQuery {
+        scope: Some(scope(&request, &services, &parameters)?),
         tables: EventFilter::from_query(parameters.pairs())?.tables,
         cursor: parameters.text("cursor").map(str::to_owned),
         limit: parameters.limit(DEFAULT_LIMIT, services.page_limit)?,
@@ -123,6 +137,7 @@ fn read_query(request: &HttpRequest, services: &Services, table: Option<String>)
     let parameters = Parameters::of(request, &EVENT_PARAMETERS)?;
     let time = "a time of RFC 3339 such as 2026-01-31T12:00:00Z";
     Ok(Query {
+        scope: Some(scope(request, services, &parameters)?),
         filter: EventFilter::from_query(parameters.pairs())?,
         table,
         text: parameters.text("q").map(str::to_owned),
@@ -131,6 +146,12 @@ fn read_query(request: &HttpRequest, services: &Services, table: Option<String>)
         cursor: parameters.text("cursor").map(str::to_owned),
         limit: parameters.limit(DEFAULT_LIMIT, services.page_limit)?,
     })
+}
+
+/// What the client wants of the channels and rooms, and may read.
+fn scope(request: &HttpRequest, services: &Services, parameters: &Parameters) -> Result<Scope, ApiError> {
+    let principal = principal_of(request);
+    Ok(services.channels.scope(&principal, parameters.list("channels"), parameters.list("room"))?)
 }
 
 async fn answer_events(services: &Services, query: &Query) -> Result<HttpResponse, ApiError> {

@@ -1,10 +1,15 @@
 //! `POST /api/v2/events`: events by HTTP.
 
+use std::sync::Arc;
+
 use actix_web::http::StatusCode;
 use actix_web::http::header::CONTENT_TYPE;
 use actix_web::{HttpRequest, HttpResponse, web};
+use freshet_feed::Intake;
+use freshet_feed::channel::ICEBERG;
 use freshet_feed::ingest::{RequestError, decode_request};
 use freshet_feed::port::{Outcome, StoreError};
+use freshet_feed::scope::Denied;
 use freshet_feed::{Event, Rejection};
 use serde::Serialize;
 use tokio::sync::Semaphore;
@@ -12,6 +17,7 @@ use tokio::time::timeout;
 
 use super::Services;
 use super::error::ApiError;
+use super::query::Parameters;
 
 /// Requests whose bodies are held in memory at once, for each thread. Further ones wait with their bodies unread,
 /// so that memory is bounded by this number times the largest body.
@@ -67,6 +73,10 @@ pub async fn post(
     services: web::Data<Services>,
     permits: web::Data<IngestPermits>,
 ) -> Result<HttpResponse, ApiError> {
+    let parameters = Parameters::of(&request, &["channel"])?;
+    let channel = services.channels.get(parameters.text("channel").unwrap_or(ICEBERG));
+    let Some(channel) = channel else { return Err(Denied::UnknownChannel.into()) };
+    let intake = Intake { channel: Arc::clone(channel), limits: services.limits.clone() };
     let Ok(permit) = timeout(services.request_body_timeout, permits.0.acquire()).await else {
         return Err(ApiError {
             status: StatusCode::SERVICE_UNAVAILABLE,
@@ -99,8 +109,7 @@ pub async fn post(
     let texts: Vec<(&str, &str)> =
         headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?))).collect();
     let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let decoded =
-        decode_request(content_type, texts.iter().copied(), &body, &services.limits).map_err(refused)?;
+    let decoded = decode_request(content_type, texts.iter().copied(), &body, &intake).map_err(refused)?;
     services.ingest.count(&decoded);
     let (events, places) = separate(decoded);
     let outcomes = if events.is_empty() { Vec::new() } else { services.publisher.publish(events).await? };

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Running, WrapFuture};
-use actix_web::dev::ServerHandle;
-use actix_web::{App, HttpServer, web};
+use actix_web::dev::{ServerHandle, Service as _};
+use actix_web::{App, HttpMessage, web};
+use freshet_feed::Principal;
 use freshet_kernel::{Child, ChildSpec, ExitReason, Link};
+use freshet_session::server::Options;
 use serde_json::json;
 
 use super::ingest::IngestPermits;
@@ -16,10 +18,6 @@ use crate::config::Configuration;
 
 /// The class of the actor in the tree.
 pub const CLASS: &str = "HttpServer";
-
-/// A response gathers this much before it is written. Larger buffers would be kept by each of thousands of
-/// connections; smaller ones cost more system calls.
-const WRITE_BUFFER_BYTES: usize = 8192;
 
 /// Owns the HTTP server: it starts with the actor and stops with it.
 pub struct Listener {
@@ -50,27 +48,27 @@ pub fn child(socket: TcpListener, services: Services, config: &Configuration) ->
 impl Listener {
     fn serve(&self) -> std::io::Result<actix_web::dev::Server> {
         let services = self.services.clone();
-        let server = HttpServer::new(move || {
+        let application = move || {
             App::new()
                 .app_data(services.clone())
                 .app_data(web::Data::new(services.sessions.clone()))
                 .app_data(web::Data::new(IngestPermits::default()))
+                .wrap_fn(|request, next| {
+                    // There is no authentication: whoever reaches the port may do everything.
+                    request.extensions_mut().insert(Principal::everything());
+                    next.call(request)
+                })
                 .configure(routes)
-        })
-        .on_connect(freshet_session::on_connect(&self.config.sessions))
-        .h1_write_buffer_size(WRITE_BUFFER_BYTES)
-        // A client that closed its side reads no more either: its stream ends at once instead of at the next stall.
-        .h1_allow_half_closed(false)
-        .keep_alive(Duration::from_secs(self.config.server.keep_alive_secs))
-        .client_request_timeout(Duration::from_secs(self.config.server.request_head_timeout_secs))
-        .max_connections(self.config.server.max_connections_per_worker)
-        .shutdown_timeout(self.config.server.shutdown_timeout_secs)
-        .disable_signals();
-        let server = match self.config.server.workers {
-            0 => server,
-            workers => server.workers(workers),
         };
-        Ok(server.listen(self.socket.try_clone()?)?.run())
+        let server = &self.config.server;
+        let options = Options {
+            workers: (server.workers > 0).then_some(server.workers),
+            max_connections_per_worker: server.max_connections_per_worker,
+            keep_alive: Duration::from_secs(server.keep_alive_secs),
+            request_head_timeout: Duration::from_secs(server.request_head_timeout_secs),
+            shutdown_timeout: Duration::from_secs(server.shutdown_timeout_secs),
+        };
+        freshet_session::serve(self.socket.try_clone()?, &options, &self.config.sessions, application)
     }
 }
 

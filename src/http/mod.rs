@@ -5,6 +5,7 @@ mod error;
 mod families;
 mod health;
 mod history;
+mod identity;
 mod ingest;
 pub mod listener;
 mod metrics;
@@ -19,8 +20,8 @@ use actix_web::http::header::{ALLOW, HeaderValue};
 use actix_web::{FromRequest, Handler, HttpResponse, Resource, Responder, ResponseError, web};
 use freshet_dead_letter::DeadLetters;
 use freshet_event_log::SqliteEventLog;
-use freshet_feed::Limits;
 use freshet_feed::port::Publisher;
+use freshet_feed::{Channels, Limits};
 use freshet_session::Sessions;
 
 pub use error::ApiError;
@@ -33,6 +34,8 @@ use crate::lifecycle::Lifecycle;
 pub struct Services {
     /// The limits of one event and one request.
     pub limits: Limits,
+    /// What there is to read and to publish to.
+    pub channels: Channels,
     /// Takes events in.
     pub publisher: Arc<dyn Publisher>,
     /// The most answers of one page of the history.
@@ -63,6 +66,11 @@ pub fn routes(config: &mut web::ServiceConfig) {
         .service(read("/", page::live))
         // It answers every method itself.
         .service(web::resource("/events").route(web::to(freshet_session::events)))
+        .service(
+            web::resource("/ws")
+                .route(web::get().to(freshet_session::websocket))
+                .default_service(web::to(async || method_not_allowed("GET"))),
+        )
         .service(
             web::resource("/api/v2/events")
                 .route(web::get().to(history::events))

@@ -41,6 +41,12 @@ impl Parameters {
             .map(|(_, value)| value)
     }
 
+    /// The values of a parameter that may be repeated, and whose values may be joined by commas.
+    pub fn list<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        let lists = self.pairs().filter(move |(given, _)| *given == name).map(|(_, list)| list);
+        lists.flat_map(|list| list.split(',')).map(str::trim).filter(|value| !value.is_empty())
+    }
+
     /// The same, in another type.
     ///
     /// # Errors

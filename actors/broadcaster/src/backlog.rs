@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use freshet_feed::Position;
-use freshet_feed::port::{Bounds, EventLog, PageLimit, StoreError};
+use freshet_feed::port::{Bounds, EventLog, KeyedState, Logged, NewestByKey, PageLimit, StoreError};
 use tokio::sync::Semaphore;
 
 use crate::batch::Batch;
@@ -87,6 +87,24 @@ impl Backlog {
     pub async fn bounds(&self) -> Result<Bounds, StoreError> {
         let Ok(_turn) = self.reads.acquire().await else { return Err(StoreError::Stopping) };
         self.log.bounds().await
+    }
+
+    /// The newest event of each key of a channel.
+    ///
+    /// # Errors
+    /// When the log cannot be read now.
+    pub async fn newest_by_key(&self, request: NewestByKey) -> Result<KeyedState, StoreError> {
+        let Ok(_turn) = self.reads.acquire().await else { return Err(StoreError::Stopping) };
+        self.log.newest_by_key(request).await
+    }
+
+    /// The events at these offsets that are still held.
+    ///
+    /// # Errors
+    /// When the log cannot be read now.
+    pub async fn read_at(&self, offsets: Vec<u64>) -> Result<Vec<Logged>, StoreError> {
+        let Ok(_turn) = self.reads.acquire().await else { return Err(StoreError::Stopping) };
+        self.log.read_at(offsets).await
     }
 
     fn in_memory(&self, offset: u64) -> Option<Arc<Batch>> {

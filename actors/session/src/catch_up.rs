@@ -9,14 +9,18 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use freshet_broadcaster::Batch;
-use freshet_feed::Position;
+use freshet_broadcaster::{Batch, Rendered};
 use freshet_feed::port::{Bounds, StoreError};
+use freshet_feed::{Channels, Position};
+use jiff::Timestamp;
 
 use crate::delivery::Delivery;
-use crate::hub::Hub;
+use crate::hub::{Hub, gap_for};
+use crate::interest::{Interest, Transport};
 use crate::notice;
-use crate::slot::Slot;
+use crate::protocol::answer::{Answer, Missing};
+use crate::snapshot;
+use crate::subscription::Subscription;
 
 /// Where a client that resumes begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,31 +79,46 @@ pub(crate) fn read_page(cursor: u64, hub: u64, page: Option<&Batch>) -> Page {
     Page { lost_until, range: page.range(cursor, hub), cursor: page.last().min(hub) }
 }
 
-/// Brings a client from what it asked for to the live stream. Ends when it is live, or when its session is over.
+/// What a subscription resumes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Resume {
+    /// The `id` of a server-sent event: a position, or an event's id.
+    LastEventId(Box<str>),
+    /// A position.
+    Position(Position),
+    /// An event's id.
+    EventId(Box<str>),
+    /// Nothing: the newest event of each key, and then what changes.
+    Snapshot,
+}
+
+/// Brings a subscription from what it asked for to the live stream. Ends when it is live, or over. `id` is what a
+/// WebSocket's answer repeats.
 ///
 /// # Errors
 /// When the log cannot be read.
-pub(crate) async fn run(hub: &Hub, slot: &Slot, requested: &str) -> Result<(), StoreError> {
-    let mut cursor = match find(hub, requested).await? {
-        Start::After(offset) => offset,
-        Start::Gap => {
-            let bounds = hub.shared.backlog.bounds().await?;
-            // The hub may not know the newest events yet; it gives them when it does.
-            let before_oldest = bounds.first.saturating_sub(1);
-            tell_gap(hub, slot, requested, before_oldest).await;
-            before_oldest
-        }
+pub(crate) async fn run(
+    hub: &Hub,
+    subscription: &Subscription,
+    resume: &Resume,
+    id: Option<&str>,
+) -> Result<(), StoreError> {
+    let begun = match resume {
+        Resume::Snapshot => snapshot::give_state(hub, subscription, id).await?,
+        _ => Some(begin(hub, subscription, resume, id).await?),
     };
-    while slot.is_open() {
+    let Some(mut cursor) = begun else { return Ok(()) };
+    let epoch = hub.position().epoch;
+    while subscription.is_open() {
         let live = hub.position();
+        if live.epoch != epoch {
+            // The log was replaced meanwhile: what was read belongs to one that is gone.
+            tell_gap(hub, subscription, &Position { epoch, offset: cursor }.to_string(), 0);
+            cursor = live.offset;
+        }
         match next_step(cursor, live.offset) {
             Step::GoLive => {
-                // A client that filters may have got nothing for a long while: move its id on.
-                if !slot.filter.is_all() {
-                    let marker = Rc::new(Delivery::notice(notice::heartbeat(Some(&hub.newest_id()))));
-                    hub.give_one(slot, &marker);
-                }
-                slot.go_live();
+                go_live(hub, subscription);
                 return Ok(());
             }
             Step::AwaitHub => hub.advanced.notified().await,
@@ -108,10 +127,10 @@ pub(crate) async fn run(hub: &Hub, slot: &Slot, requested: &str) -> Result<(), S
                 let read = read_page(cursor, live.offset, page.as_deref());
                 if let Some(lost_until) = read.lost_until {
                     let asked = Position { offset: cursor, ..live }.to_string();
-                    tell_gap(hub, slot, &asked, lost_until).await;
+                    tell_gap(hub, subscription, &asked, lost_until);
                 }
                 if let Some(page) = page {
-                    replay(hub, slot, &page, read.range).await;
+                    replay(hub, subscription, &page, read.range).await;
                 }
                 cursor = read.cursor;
                 tokio::task::yield_now().await;
@@ -121,34 +140,136 @@ pub(crate) async fn run(hub: &Hub, slot: &Slot, requested: &str) -> Result<(), S
     Ok(())
 }
 
-/// Understands what a client asked for: a position, else an event's id.
-async fn find(hub: &Hub, requested: &str) -> Result<Start, StoreError> {
+/// Finds where the subscription begins, and tells the client.
+async fn begin(
+    hub: &Hub,
+    subscription: &Subscription,
+    resume: &Resume,
+    id: Option<&str>,
+) -> Result<u64, StoreError> {
+    let start = find(hub, resume).await?;
+    let cursor = match start {
+        Start::After(offset) => offset,
+        // The hub may not know the newest events yet; it gives them when it does.
+        Start::Gap => hub.shared.backlog.bounds().await?.first.saturating_sub(1),
+    };
+    let requested = match resume {
+        Resume::LastEventId(text) | Resume::EventId(text) => text.to_string(),
+        Resume::Position(position) => position.to_string(),
+        Resume::Snapshot => String::new(),
+    };
+    let is_gap = start == Start::Gap;
+    if is_gap {
+        hub.shared.counters.gaps.fetch_add(1, Relaxed);
+    }
+    match subscription.interest.transport {
+        Transport::Sse if is_gap => say_gap(hub, subscription, &requested, cursor),
+        Transport::Sse => {}
+        Transport::Websocket => {
+            let live = hub.position();
+            let newest = hub.shared.live.position().unwrap_or(live);
+            let oldest = Position { offset: cursor + 1, ..live };
+            let missing = is_gap.then_some(Missing { requested: &requested, oldest, newest });
+            let position = Position { offset: cursor, ..live };
+            say_subscribed(hub, subscription, position, missing, None, id);
+        }
+    }
+    Ok(cursor)
+}
+
+pub(crate) fn say_subscribed(
+    hub: &Hub,
+    subscription: &Subscription,
+    position: Position,
+    missing: Option<Missing<'_>>,
+    snapshot: Option<u64>,
+    id: Option<&str>,
+) {
+    let Some((channel, _)) = subscription.interest.scope.channels().first() else { return };
+    let recovered = missing.is_none();
+    let answer = Answer::Subscribed { channel, position, recovered, missing, snapshot, id };
+    hub.say(&subscription.connection, answer.frame());
+}
+
+fn go_live(hub: &Hub, subscription: &Subscription) {
+    match (subscription.interest.transport, subscription.interest.scope.channels().first()) {
+        (Transport::Websocket, Some((channel, _))) => {
+            hub.say(&subscription.connection, Answer::Live { channel, position: hub.position() }.frame());
+        }
+        // A client that filters may have got nothing for a long while: move its id on.
+        _ if !subscription.interest.wants_all() => {
+            hub.say(&subscription.connection, notice::heartbeat(Some(&hub.newest_id())));
+        }
+        _ => {}
+    }
+    subscription.go_live();
+}
+
+/// Understands what a client asked for.
+async fn find(hub: &Hub, resume: &Resume) -> Result<Start, StoreError> {
     let live = hub.position();
-    if let Ok(position) = requested.parse::<Position>()
-        && position.epoch == live.epoch
-    {
+    let (position, event_id) = match resume {
+        Resume::LastEventId(text) => (text.parse::<Position>().ok(), Some(text)),
+        Resume::Position(position) => (Some(*position), None),
+        Resume::EventId(text) => (None, Some(text)),
+        Resume::Snapshot => (None, None),
+    };
+    if let Some(position) = position.filter(|position| position.epoch == live.epoch) {
         if position.offset <= live.offset {
             return Ok(Start::After(position.offset));
         }
         return Ok(start_at(position, hub.shared.backlog.bounds().await?));
     }
-    Ok(hub.shared.backlog.locate(requested).await?.map_or(Start::Gap, Start::After))
+    let Some(event_id) = event_id else { return Ok(Start::Gap) };
+    Ok(hub.shared.backlog.locate(event_id).await?.map_or(Start::Gap, Start::After))
 }
 
-async fn tell_gap(hub: &Hub, slot: &Slot, requested: &str, before_oldest: u64) {
-    let live = hub.position();
-    let newest = hub.shared.live.position().unwrap_or(live);
-    let before_oldest = Position { offset: before_oldest, ..live };
-    give(hub, slot, Delivery::notice(notice::gap(requested, before_oldest, newest))).await;
+fn tell_gap(hub: &Hub, subscription: &Subscription, requested: &str, before_oldest: u64) {
+    say_gap(hub, subscription, requested, before_oldest);
     hub.shared.counters.gaps.fetch_add(1, Relaxed);
 }
 
-async fn replay(hub: &Hub, slot: &Slot, page: &Arc<Batch>, range: std::ops::Range<usize>) {
-    let Some(delivery) = Delivery::select(page, range, &slot.filter, hub.shared.config.when_full) else {
-        return;
-    };
+fn say_gap(hub: &Hub, subscription: &Subscription, requested: &str, before_oldest: u64) {
+    let live = hub.position();
+    let newest = hub.shared.live.position().unwrap_or(live);
+    let before_oldest = Position { offset: before_oldest, ..live };
+    let bytes = gap_for(&subscription.interest, requested, before_oldest, newest);
+    hub.say(&subscription.connection, bytes);
+}
+
+/// Gives what is still held of a page. What a channel keeps no longer is gone, whatever the log holds.
+async fn replay(hub: &Hub, subscription: &Subscription, page: &Arc<Batch>, range: std::ops::Range<usize>) {
+    let interest = &subscription.interest;
+    let now = Timestamp::now();
+    let is_gone = |index: usize| is_expired(&page.events()[index], interest, &hub.shared.channels, now);
+    // Events grow old in their order, but for clocks that differ: whatever lies before the last one that is gone is
+    // gone too.
+    let kept_from = range.clone().rev().find(|index| is_gone(*index)).map_or(range.start, |gone| gone + 1);
+    if kept_from > range.start {
+        let first = page.events()[range.start].offset;
+        let requested = Position { epoch: page.epoch(), offset: first - 1 }.to_string();
+        tell_gap(hub, subscription, &requested, page.events()[kept_from - 1].offset);
+    }
+    let Some(delivery) = Delivery::select(page, kept_from..range.end, interest) else { return };
+    give_events(hub, subscription, delivery).await;
+}
+
+/// Whether an event is older than its channel keeps it. Of one whose contents are gone nothing but the channel is
+/// known.
+fn is_expired(rendered: &Rendered, interest: &Interest, channels: &Channels, now: Timestamp) -> bool {
+    let event = &rendered.event;
+    if interest.scope.rooms_of(&event.channel).is_none() {
+        return false;
+    }
+    let max_age = channels.get(event.channel.as_str()).and_then(|channel| channel.history_max_age);
+    let age = now.duration_since(rendered.appended_at).unsigned_abs();
+    let is_past = rendered.appended_at < now;
+    event.body.is_empty() || (is_past && max_age.is_some_and(|max_age| age > max_age))
+}
+
+pub(crate) async fn give_events(hub: &Hub, subscription: &Subscription, delivery: Delivery) {
     let (events, bytes) = (delivery.event_count() as u64, delivery.bytes().len() as u64);
-    if give(hub, slot, delivery).await {
+    if give(hub, subscription, delivery).await {
         let counters = &hub.shared.counters;
         counters.events.fetch_add(events, Relaxed);
         counters.bytes.fetch_add(bytes, Relaxed);
@@ -157,10 +278,11 @@ async fn replay(hub: &Hub, slot: &Slot, page: &Arc<Batch>, range: std::ops::Rang
 }
 
 /// Waits for room, so that a replay never fills the outbox beyond what the client reads.
-async fn give(hub: &Hub, slot: &Slot, delivery: Delivery) -> bool {
+async fn give(hub: &Hub, subscription: &Subscription, delivery: Delivery) -> bool {
     let bytes = delivery.bytes().len();
-    poll_fn(|context| slot.poll_room(bytes, &hub.shared.config, context)).await;
-    hub.give_one(slot, &Rc::new(delivery))
+    let connection = &subscription.connection;
+    poll_fn(|context| connection.poll_room(bytes, &hub.shared.config, context)).await;
+    subscription.is_open() && hub.give_events(subscription, &Rc::new(delivery))
 }
 
 #[cfg(test)]

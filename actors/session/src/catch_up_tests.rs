@@ -6,17 +6,19 @@ use std::task::Context;
 
 use freshet_broadcaster::{Backlog, Live};
 use freshet_feed::EventFilter;
-use freshet_feed::port::Logged;
+use freshet_feed::channel::WhenFull;
+use freshet_feed::port::Announce;
 use freshet_kernel::Nursery;
 use futures_util::task::noop_waker;
 use proptest::prelude::*;
 
 use super::*;
-use crate::config::{Config, WhenFull};
+use crate::config::Config;
 use crate::hub_task::follow;
-use crate::memory_log::{EPOCH, MemoryLog, event_of};
+use crate::interest::sample::{channels, interest_of};
+use crate::memory_log::{EPOCH, MemoryLog, event_of, logged};
 use crate::sessions::Sessions;
-use crate::slot::State;
+use crate::subscription::Stage;
 
 fn bounds(first: u64, last: u64) -> Bounds {
     Bounds { epoch: EPOCH, first, last }
@@ -37,7 +39,7 @@ fn a_position_of_another_log_or_of_the_future_is_a_gap() {
 
 #[test]
 fn a_page_is_cut_to_what_lies_between_client_and_hub() {
-    let logged = (5..=9).map(|offset| Logged { offset, event: event_of(offset, "t") }).collect();
+    let logged = (5..=9).map(|offset| logged(offset, "t")).collect();
     let page = Batch::render(EPOCH, logged).unwrap();
     let read = |cursor, hub| read_page(cursor, hub, Some(&page));
     assert_eq!(read(4, 20), Page { lost_until: None, range: 0..5, cursor: 9 });
@@ -61,7 +63,7 @@ struct World {
 }
 
 struct Client {
-    slot: Rc<Slot>,
+    subscription: Rc<Subscription>,
     catching_up: Option<Running<()>>,
     start: u64,
     text: String,
@@ -110,10 +112,16 @@ impl World {
             ..Default::default()
         };
         let live = Live::new(&config);
-        live.advance(at(0));
+        live.stands_at(at(0));
         let backlog = Arc::new(Backlog::new(&config, Arc::clone(&live), log.clone()));
-        let config = Config { outbox_max_bytes, when_full: WhenFull::Close, ..Config::default() };
-        let sessions = Sessions::new(config, Arc::clone(&live), backlog, Nursery::new("test", 1));
+        let config = Config { outbox_max_bytes, ..Config::default() };
+        let sessions = Sessions::new(
+            config,
+            channels(WhenFull::Close),
+            Arc::clone(&live),
+            backlog,
+            Nursery::new("test", 1),
+        );
         let hub = Hub::new(sessions.shared, at(0));
         Self { log, live, hub, following: None, clients: Vec::new(), published: 0, announced: 0 }
     }
@@ -138,15 +146,17 @@ impl World {
             Act::Connect(percent, filters) if self.clients.len() < 4 => {
                 let filter = if filters { "even" } else { "" };
                 let filter = EventFilter::from_query([("table", filter)]).unwrap();
-                let slot = self.hub.register(filter, State::CatchingUp);
+                let interest = interest_of(filter, WhenFull::Close);
+                let connection = self.hub.connect(Transport::Sse);
+                let subscription = self.hub.subscribe(&connection, interest, None, Stage::CatchingUp);
                 // Another thread may have told the client of events that this one does not know yet.
                 let start = self.announced * percent / 100;
-                let requested = at(start).to_string();
-                let (hub, own) = (Rc::clone(&self.hub), Rc::clone(&slot));
+                let resume = Resume::LastEventId(at(start).to_string().into());
+                let (hub, own) = (Rc::clone(&self.hub), Rc::clone(&subscription));
                 let catching_up: Running<()> =
-                    Box::pin(async move { run(&hub, &own, &requested).await.unwrap() });
+                    Box::pin(async move { run(&hub, &own, &resume, None).await.unwrap() });
                 self.clients.push(Client {
-                    slot,
+                    subscription,
                     catching_up: Some(catching_up),
                     start,
                     text: String::new(),
@@ -171,9 +181,8 @@ impl World {
             return;
         }
         let numbers = self.announced + 1..=self.published;
-        let logged =
-            numbers.map(|offset| Logged { offset, event: event_of(offset, table_of(offset)) }).collect();
-        self.live.announce(Batch::render(EPOCH, logged).unwrap(), at(self.published));
+        let logged = numbers.map(|offset| logged(offset, table_of(offset))).collect();
+        self.live.announce(EPOCH, logged);
         self.announced = self.published;
     }
 
@@ -198,8 +207,7 @@ impl World {
 
 impl Client {
     fn drain(&mut self) -> bool {
-        let taken = self.slot.poll_take(&mut Context::from_waker(&noop_waker()));
-        let std::task::Poll::Ready(Some(bytes)) = taken else { return false };
+        let Some(bytes) = self.subscription.connection.take() else { return false };
         self.text.push_str(std::str::from_utf8(&bytes).unwrap());
         true
     }
@@ -233,7 +241,7 @@ proptest! {
         }
         world.finish();
         for client in &world.clients {
-            let wants_all = client.slot.filter.is_all();
+            let wants_all = client.subscription.interest.wants_all();
             let expected: Vec<u64> = (client.start + 1..=world.published)
                 .filter(|number| wants_all || table_of(*number) == "even")
                 .collect();
@@ -257,7 +265,7 @@ fn the_generated_worlds_do_catch_up_from_log_and_memory() {
     world.finish();
     assert_eq!(world.clients[0].offsets(), (6..=55).collect::<Vec<_>>());
     assert!(world.log.reads.load(std::sync::atomic::Ordering::SeqCst) > 10);
-    assert_eq!(world.clients[0].slot.state(), State::Live);
+    assert_eq!(world.clients[0].subscription.stage(), Stage::Live);
 }
 
 #[test]
@@ -266,7 +274,7 @@ fn a_client_that_waits_for_its_hub_is_not_served_twice() {
     world.act(&Act::Publish(4, true));
     world.act(&Act::Connect(100, false));
     world.act(&Act::CatchUp(0));
-    assert_eq!(world.clients[0].slot.state(), State::CatchingUp, "the hub is at 0, the client at 4");
+    assert_eq!(world.clients[0].subscription.stage(), Stage::CatchingUp, "the hub is at 0, the client at 4");
     world.act(&Act::Publish(1, true));
     world.finish();
     assert_eq!(world.clients[0].offsets(), [5]);
@@ -281,7 +289,7 @@ fn events_that_leave_the_log_during_a_catch_up_are_a_gap() {
         world.act(&Act::Follow);
     }
     world.act(&Act::Connect(0, false));
-    while world.clients[0].slot.has_nothing_queued() {
+    while world.clients[0].subscription.connection.waits_for_nothing() {
         world.act(&Act::CatchUp(0));
     }
     world.log.drop_before(31);

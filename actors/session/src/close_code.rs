@@ -12,12 +12,25 @@ pub enum CloseCode {
     StoreUnavailable,
     /// 4003 `internal_error`: the session failed by a fault of the daemon; reconnect and resume.
     InternalError,
+    /// 4004 `rate_exceeded`: the client sent too many messages; reconnect later, and send fewer.
+    RateExceeded,
+    /// 4501 `token_expired`: the client's token has ended; connect with a new one.
+    TokenExpired,
+    /// 4502 `disconnected_by_administrator`: an administrator ended the session.
+    Disconnected,
 }
 
 impl CloseCode {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 4] =
-        [Self::ShuttingDown, Self::OutboxFull, Self::StoreUnavailable, Self::InternalError];
+    pub const ALL: [Self; 7] = [
+        Self::ShuttingDown,
+        Self::OutboxFull,
+        Self::StoreUnavailable,
+        Self::InternalError,
+        Self::RateExceeded,
+        Self::TokenExpired,
+        Self::Disconnected,
+    ];
 
     /// Its number on the wire.
     #[must_use]
@@ -27,6 +40,9 @@ impl CloseCode {
             Self::OutboxFull => 4001,
             Self::StoreUnavailable => 4002,
             Self::InternalError => 4003,
+            Self::RateExceeded => 4004,
+            Self::TokenExpired => 4501,
+            Self::Disconnected => 4502,
         }
     }
 
@@ -38,6 +54,9 @@ impl CloseCode {
             Self::OutboxFull => "outbox_full",
             Self::StoreUnavailable => "store_unavailable",
             Self::InternalError => "internal_error",
+            Self::RateExceeded => "rate_exceeded",
+            Self::TokenExpired => "token_expired",
+            Self::Disconnected => "disconnected_by_administrator",
         }
     }
 
@@ -64,7 +83,7 @@ mod tests {
                 assert!(other.number() < code.number());
                 assert_ne!(other.reason(), code.reason());
             }
-            assert!(code.reconnects(), "no code of today forbids it");
+            assert_eq!(code.reconnects(), !matches!(code, CloseCode::TokenExpired | CloseCode::Disconnected));
         }
     }
 }

@@ -17,9 +17,6 @@ pub struct Config {
     /// taken when nothing else waits.
     #[schemars(range(min = 4096, max = 1_073_741_824))]
     pub outbox_max_bytes: usize,
-    /// What is done when a client's outbox is full: `close` ends the session with code 4001, and the client resumes
-    /// where it stood; `coalesce` keeps only the newest event of each table and tells the client how many it missed.
-    pub when_full: WhenFull,
     /// A client that heard nothing for this many seconds gets a heartbeat, give or take a tenth. Keep it well below
     /// the idle limit of proxies, which is 60 seconds often.
     #[schemars(range(min = 1, max = 3600))]
@@ -42,17 +39,19 @@ pub struct Config {
     /// slow; large values help clients that are far away.
     #[schemars(range(min = 4096, max = 1_073_741_824))]
     pub socket_unsent_max_bytes: u32,
-}
-
-/// What is done when a client's outbox is full.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum WhenFull {
-    /// End the session with code 4001. The client resumes where it stood.
-    Close,
-    /// Keep only the newest event of each table, and tell the client how many it missed. When that is still too
-    /// much, end the session with code 4001.
-    Coalesce,
+    /// How many keys a channel may have whose state a client asks for with `from = "snapshot"`. With more it is
+    /// told `snapshot_too_large`.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub snapshot_max_keys: usize,
+    /// How many bytes one message of a WebSocket client may have. A longer one ends the connection with code 1009.
+    #[schemars(range(min = 1024, max = 1_048_576))]
+    pub message_max_bytes: usize,
+    /// How many messages a second a WebSocket client may send. One that sends more is closed with code 4004.
+    #[schemars(range(min = 1, max = 100_000))]
+    pub messages_per_sec: u32,
+    /// How many channels one WebSocket client may subscribe to.
+    #[schemars(range(min = 1, max = 1000))]
+    pub max_subscriptions: usize,
 }
 
 impl Default for Config {
@@ -60,13 +59,16 @@ impl Default for Config {
         Self {
             max_sessions: 10_000,
             outbox_max_bytes: 1 << 20,
-            when_full: WhenFull::Close,
             heartbeat_secs: 25,
             retry_min_millis: 1000,
             retry_max_millis: 5000,
             drain_window_secs: 10,
             stalled_after_secs: 30,
             socket_unsent_max_bytes: 128 << 10,
+            snapshot_max_keys: 10_000,
+            message_max_bytes: 64 << 10,
+            messages_per_sec: 100,
+            max_subscriptions: 32,
         }
     }
 }

@@ -5,17 +5,23 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use freshet_broadcaster::{Batch, Rendered};
-use freshet_feed::EventFilter;
 
-use crate::config::WhenFull;
+use crate::interest::{Interest, Transport};
 
 /// Bytes that many outboxes share. A notice holds no event.
 #[derive(Debug)]
 pub(crate) struct Delivery {
     bytes: Bytes,
     event_count: usize,
-    /// Where its events are, for coalescing.
-    source: Option<(Arc<Batch>, Vec<usize>)>,
+    /// Where its events are, if some may be left out for a slow client.
+    source: Option<Source>,
+}
+
+#[derive(Debug)]
+struct Source {
+    batch: Arc<Batch>,
+    indexes: Vec<usize>,
+    transport: Transport,
 }
 
 impl Delivery {
@@ -24,30 +30,26 @@ impl Delivery {
         Self { bytes, event_count: 0, source: None }
     }
 
-    /// The frames at `range` of the batch that the filter wants; nothing when it wants none. The frames are copied
-    /// when there is another one between them, and when they are less than half of the batch, which they would keep
-    /// in memory as long as a client does not read them.
-    pub(crate) fn select(
-        batch: &Arc<Batch>,
-        range: Range<usize>,
-        filter: &EventFilter,
-        when_full: WhenFull,
-    ) -> Option<Self> {
-        let wants_all = filter.is_all();
+    /// The frames at `range` of the batch that are wanted; nothing when none is. The frames are copied when there is
+    /// another one between them, and when they are less than half of the batch, which they would keep in memory as
+    /// long as a client does not read them.
+    pub(crate) fn select(batch: &Arc<Batch>, range: Range<usize>, interest: &Interest) -> Option<Self> {
+        let transport = interest.transport;
         let indexes: Vec<usize> =
-            range.filter(|index| wants_all || filter.matches(&batch.events()[*index].event)).collect();
+            range.filter(|index| interest.wants(&batch.events()[*index].event)).collect();
         let (first, last) = (*indexes.first()?, *indexes.last()?);
         let bytes = if last - first + 1 == indexes.len() {
-            own_if_small(batch.sse_of(first..last + 1), batch)
+            own_if_small(frames(batch, first..last + 1, transport), batch)
         } else {
             let mut joined = BytesMut::new();
             for index in &indexes {
-                joined.extend_from_slice(&batch.events()[*index].sse);
+                joined.extend_from_slice(&frames(batch, *index..*index + 1, transport));
             }
             joined.freeze()
         };
         let event_count = indexes.len();
-        let source = (when_full == WhenFull::Coalesce).then(|| (Arc::clone(batch), indexes));
+        let source =
+            interest.may_leave_out().then(|| Source { batch: Arc::clone(batch), indexes, transport });
         Some(Self { bytes, event_count, source })
     }
 
@@ -60,15 +62,44 @@ impl Delivery {
         self.event_count
     }
 
-    /// Its events, newest first, if it was selected to be coalesced.
-    pub(crate) fn newest_first(&self) -> impl Iterator<Item = (&Rendered, Self)> {
-        self.source.iter().flat_map(|(batch, indexes)| {
-            indexes.iter().rev().map(|index| {
-                let rendered = &batch.events()[*index];
-                let source = Some((Arc::clone(batch), vec![*index]));
-                (rendered, Self { bytes: rendered.sse.clone(), event_count: 1, source })
+    /// Its events one by one with their frames, oldest first, if it was selected so that some may be left out.
+    pub(crate) fn oldest_first(&self) -> impl Iterator<Item = (&Rendered, Bytes)> {
+        self.source.iter().flat_map(|Source { batch, indexes, transport }| {
+            indexes.iter().map(|index| {
+                let bytes = frames(batch, *index..*index + 1, *transport);
+                (&batch.events()[*index], own_if_small(bytes, batch))
             })
         })
+    }
+
+    /// Its events one by one, newest first, if it was selected so that some may be left out. Otherwise nothing.
+    pub(crate) fn newest_first(&self) -> impl Iterator<Item = (&Rendered, Self)> {
+        self.source.iter().flat_map(|Source { batch, indexes, transport }| {
+            indexes.iter().rev().map(|index| {
+                // A copy, since what is kept for long must not keep a whole batch.
+                let bytes = Bytes::copy_from_slice(&frames(batch, *index..*index + 1, *transport));
+                let source =
+                    Source { batch: Arc::clone(batch), indexes: vec![*index], transport: *transport };
+                (&batch.events()[*index], Self { bytes, event_count: 1, source: Some(source) })
+            })
+        })
+    }
+
+    /// How its clients are connected, if some of its events may be left out.
+    pub(crate) fn transport(&self) -> Option<Transport> {
+        self.source.as_ref().map(|source| source.transport)
+    }
+
+    /// Whether some of its events may be left out.
+    pub(crate) fn may_leave_out(&self) -> bool {
+        self.source.is_some()
+    }
+}
+
+fn frames(batch: &Batch, range: Range<usize>, transport: Transport) -> Bytes {
+    match transport {
+        Transport::Sse => batch.sse_of(range),
+        Transport::Websocket => batch.websocket_of(range),
     }
 }
 
@@ -78,20 +109,21 @@ fn own_if_small(bytes: Bytes, batch: &Batch) -> Bytes {
 
 #[cfg(test)]
 mod tests {
-    use freshet_feed::port::Logged;
+    use freshet_feed::EventFilter;
+    use freshet_feed::channel::WhenFull;
 
     use super::*;
-    use crate::memory_log::{EPOCH, event_of};
+    use crate::interest::sample::interest_of;
+    use crate::memory_log::{EPOCH, logged};
 
     #[test]
     fn few_of_a_batch_do_not_keep_all_of_it_in_memory() {
         let tables = ["a", "b", "b", "b"];
-        let logged =
-            (1..).zip(tables).map(|(offset, table)| Logged { offset, event: event_of(offset, table) });
+        let logged = (1..).zip(tables).map(|(offset, table)| logged(offset, table));
         let batch = Arc::new(Batch::render(EPOCH, logged.collect()).unwrap());
         let select = |table, when_full| {
             let filter = EventFilter::from_query([("table", table)]).unwrap();
-            Delivery::select(&batch, 0..4, &filter, when_full).unwrap()
+            Delivery::select(&batch, 0..4, &interest_of(filter, when_full)).unwrap()
         };
         let is_shared = |delivery: &Delivery| batch.sse().as_ptr_range().contains(&delivery.bytes().as_ptr());
         let few = select("a", WhenFull::Close);

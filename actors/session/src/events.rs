@@ -1,22 +1,29 @@
 //! `GET /events`: the one place of this room that answers HTTP.
 
+use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::task::{Context, Poll};
 
+use actix_web::body::{BodySize, MessageBody};
 use actix_web::http::{Method, StatusCode, header};
-use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder, web};
+use actix_web::{HttpMessage, HttpRequest, HttpResponse, HttpResponseBuilder, web};
+use bytes::Bytes;
+use freshet_feed::Principal;
+use freshet_feed::scope::Denied;
 use serde_json::json;
 
-use crate::body::SessionBody;
+use crate::connection::Connection;
+use crate::door::DoorHandle;
+use crate::hub::Hub;
+use crate::interest::{Interest, Transport};
 use crate::notice;
 use crate::request::{BadRequest, SessionRequest};
-use crate::session::SessionActor;
+use crate::session::{Kind, SessionActor};
 use crate::sessions::Sessions;
-use crate::slot::State;
+use crate::subscription::Stage;
 
 const ALLOWED: &str = "GET, HEAD, OPTIONS";
-/// How long a client waits for the log to be read when the daemon starts.
-const LOG_READ_WITHIN: Duration = Duration::from_secs(5);
 
 /// Opens a stream of server-sent events.
 ///
@@ -24,16 +31,14 @@ const LOG_READ_WITHIN: Duration = Duration::from_secs(5);
 /// |---|---|---|
 /// | 200 | | the stream; for HEAD its headers only |
 /// | 204 | | OPTIONS |
-/// | 400 | `invalid_filter`, `unknown_parameter`, `unknown_channel`, `invalid_last_event_id`, `invalid_query` | the request cannot be understood |
+/// | 400 | `invalid_filter`, `unknown_parameter`, `invalid_last_event_id`, `invalid_query`, `too_many_channels` | the request cannot be understood |
+/// | 404 | `unknown_channel`, `unknown_room` | it does not exist, or is not the client's |
 /// | 405 | `method_not_allowed` | another method |
 /// | 503 with `Retry-After` | `too_many_sessions`, `draining`, `store_unavailable` | not now |
 pub async fn events(request: HttpRequest, sessions: web::Data<Sessions>) -> HttpResponse {
     match *request.method() {
         Method::GET => {
-            // In its first moments the daemon has not read the log yet; clients that are early wait for it.
-            let mut position = sessions.shared.live.watch();
-            let _refused_when_in_vain =
-                tokio::time::timeout(LOG_READ_WITHIN, position.wait_for(Option::is_some)).await;
+            sessions.log_is_read().await;
             open(&request, &sessions)
         }
         Method::HEAD => stream_headers().finish(),
@@ -50,27 +55,124 @@ fn open(request: &HttpRequest, sessions: &Sessions) -> HttpResponse {
         Err(error) => return refuse(StatusCode::BAD_REQUEST, &error.to_string(), error.code()),
     };
     let shared = &sessions.shared;
-    if shared.refuses_new() {
-        return not_now(sessions, "the daemon is stopping", "draining");
-    }
-    let Some(hub) = sessions.hub() else {
-        return not_now(sessions, "the event log cannot be read yet", "store_unavailable");
+    let principal = principal_of(request);
+    let names = wish.channels.iter().map(String::as_str);
+    let rooms = wish.rooms.iter().map(String::as_str);
+    let scope = match shared.channels.scope(&principal, names, rooms) {
+        Ok(scope) => scope,
+        Err(denied) => return refuse(denied_status(denied), &denied.to_string(), denied.code()),
     };
+    let (hub, door) = match admit(request, sessions) {
+        Ok(admitted) => admitted,
+        Err(refusal) => return refusal,
+    };
+    let connection = hub.connect(Transport::Sse);
     let is_new = wish.last_event_id.is_none();
-    let slot = hub.register(wish.filter, if is_new { State::Live } else { State::CatchingUp });
-    let client_id = uuid::Uuid::new_v4();
+    let interest = Interest::new(Transport::Sse, scope, wish.filter, &shared.channels);
+    let stage = if is_new { Stage::Live } else { Stage::CatchingUp };
+    let subscription = hub.subscribe(&connection, interest, None, stage);
     let newest_id = hub.newest_id();
     let id = wish.last_event_id.as_deref().unwrap_or(&newest_id);
-    let connected = notice::connected(client_id, shared.config.retry(), id);
-    let requested = wish.last_event_id.map(String::into_boxed_str);
-    let of_actor = (hub.clone(), slot.clone());
-    // Made inside, since an actor that is dropped unstarted would count as a session that failed.
-    if shared.nursery.start(move || SessionActor::new(of_actor.0, of_actor.1, requested)).is_err() {
-        hub.unregister(&slot);
-        shared.counters.refused.fetch_add(1, Relaxed);
-        return not_now(sessions, "as many clients are connected as may be", "too_many_sessions");
+    hub.say(&connection, notice::connected(connection.client_id, shared.config.retry(), id));
+    let resume = wish.last_event_id.map(String::into_boxed_str);
+    let started =
+        start(sessions, &hub, &connection, Kind::Sse { subscription: subscription.clone(), resume });
+    if let Err(refusal) = started {
+        hub.unsubscribe(&subscription);
+        hub.disconnect(&connection);
+        return refusal;
     }
-    stream_headers().body(SessionBody::new(hub, slot, connected))
+    let mut response = stream_headers();
+    response.force_close();
+    let mut response = response.body(HandOver::new(door, connection));
+    // The end of the connection is the end of the stream: no chunk is framed for each write.
+    response.head_mut().no_chunking(true);
+    response
+}
+
+fn denied_status(denied: Denied) -> StatusCode {
+    match denied {
+        Denied::UnknownChannel | Denied::UnknownRoom => StatusCode::NOT_FOUND,
+        Denied::TooMany => StatusCode::BAD_REQUEST,
+    }
+}
+
+/// Who asks, as the layer that authenticates has found. Without such a layer it is someone unknown.
+pub(crate) fn principal_of(request: &HttpRequest) -> Principal {
+    request.extensions().get::<Principal>().cloned().unwrap_or_default()
+}
+
+/// Whether one more client may come in now.
+pub(crate) fn admit(
+    request: &HttpRequest,
+    sessions: &Sessions,
+) -> Result<(Rc<Hub>, DoorHandle), HttpResponse> {
+    if sessions.shared.refuses_new() {
+        return Err(not_now(sessions, "the daemon is stopping", "draining"));
+    }
+    let Some(hub) = sessions.hub() else {
+        return Err(not_now(sessions, "the event log cannot be read yet", "store_unavailable"));
+    };
+    let Some(door) = request.conn_data::<DoorHandle>() else {
+        // Only a server that was not built by `serve` has such connections.
+        let error = "this server cannot give its sockets away";
+        return Err(refuse(StatusCode::INTERNAL_SERVER_ERROR, error, "internal_error"));
+    };
+    Ok((hub, door.clone()))
+}
+
+/// Starts the actor of a client.
+pub(crate) fn start(
+    sessions: &Sessions,
+    hub: &Rc<Hub>,
+    connection: &Rc<Connection>,
+    kind: Kind,
+) -> Result<(), HttpResponse> {
+    let shared = &sessions.shared;
+    let (hub, connection) = (Rc::clone(hub), Rc::clone(connection));
+    // Made inside, since an actor that is dropped unstarted would count as a session that failed.
+    shared.nursery.start(move || SessionActor::new(hub, connection, kind)).map(drop).map_err(|_| {
+        shared.counters.refused.fetch_add(1, Relaxed);
+        not_now(sessions, "as many clients are connected as may be", "too_many_sessions")
+    })
+}
+
+/// The body of a response that is a stream: it ends when the socket has changed hands.
+pub(crate) struct HandOver {
+    door: DoorHandle,
+    taker: Option<Taker>,
+}
+
+/// Takes the socket. Dropped without one, the client has left meanwhile.
+struct Taker(Rc<Connection>);
+
+impl HandOver {
+    pub(crate) fn new(door: DoorHandle, connection: Rc<Connection>) -> Self {
+        Self { door, taker: Some(Taker(connection)) }
+    }
+}
+
+impl MessageBody for HandOver {
+    type Error = std::convert::Infallible;
+
+    fn size(&self) -> BodySize {
+        BodySize::Stream
+    }
+
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Self::Error>>> {
+        if let Some(taker) = self.taker.take() {
+            self.door.hand_over(move |socket| taker.0.attach(socket));
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Taker {
+    fn drop(&mut self) {
+        if !self.0.has_socket() {
+            self.0.is_over();
+        }
+    }
 }
 
 fn read(request: &HttpRequest) -> Result<SessionRequest, BadRequest> {
@@ -90,7 +192,7 @@ fn stream_headers() -> HttpResponseBuilder {
     response
 }
 
-fn refuse(status: StatusCode, error: &str, code: &str) -> HttpResponse {
+pub(crate) fn refuse(status: StatusCode, error: &str, code: &str) -> HttpResponse {
     HttpResponse::build(status).json(json!({ "error": error, "code": code }))
 }
 

@@ -1,4 +1,4 @@
-//! The clients of one worker thread, grouped by what they want.
+//! The connections of one worker thread, and their subscriptions, grouped by what they want.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -7,23 +7,32 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use freshet_broadcaster::Batch;
-use freshet_feed::{EventFilter, Position};
+use freshet_feed::Position;
 use tokio::sync::Notify;
 
 use crate::close_code::CloseCode;
+use crate::connection::{Connection, Given, State};
 use crate::delivery::Delivery;
+use crate::frames;
+use crate::interest::{Interest, Transport};
 use crate::notice;
+use crate::pace::{self, Pace};
+use crate::protocol::answer::{Answer, Missing};
 use crate::sessions::Shared;
-use crate::slot::{Given, Slot, State};
+use crate::subscription::{Stage, Subscription};
 
-/// Clients that want the same, and so share the same bytes.
-type Group = Vec<Rc<Slot>>;
+/// Subscriptions that want the same, and so share the same bytes.
+type Group = Vec<Rc<Subscription>>;
+
+/// A connection that was closed may take so many ticks to end by itself.
+const LINGER_TICKS: u32 = 5;
 
 /// Gives each batch to the clients of its thread, and remembers how far it came. Nothing here waits; what does
 /// is in [`hub_task`](crate::hub_task).
 pub(crate) struct Hub {
     pub(crate) shared: Arc<Shared>,
-    groups: RefCell<HashMap<Rc<EventFilter>, Group>>,
+    groups: RefCell<HashMap<Rc<Interest>, Group>>,
+    connections: RefCell<Vec<Rc<Connection>>>,
     /// The newest event that was given to the live clients of this thread.
     position: Cell<Position>,
     /// The id of the event at the position, while it is known and an `id` line can carry it.
@@ -40,6 +49,7 @@ impl Hub {
         Rc::new(Self {
             shared,
             groups: RefCell::default(),
+            connections: RefCell::default(),
             position: Cell::new(position),
             newest_id: RefCell::new(newest_id),
             advanced: Notify::new(),
@@ -58,37 +68,68 @@ impl Hub {
         known.unwrap_or_else(|| self.position().to_string().into())
     }
 
-    /// Takes a client in. When it is live, its first event is the one after [`position`](Self::position).
-    pub(crate) fn register(&self, filter: EventFilter, state: State) -> Rc<Slot> {
-        let mut groups = self.groups.borrow_mut();
-        let filter =
-            groups.get_key_value(&filter).map_or_else(|| Rc::new(filter), |(known, _)| Rc::clone(known));
+    /// Takes a client in.
+    pub(crate) fn connect(&self, transport: Transport) -> Rc<Connection> {
         let heartbeat_secs = self.shared.config.heartbeat_secs;
         let tenth = heartbeat_secs / 10;
         let heartbeat_ticks = fastrand::u64(heartbeat_secs - tenth..=heartbeat_secs + tenth).max(1);
-        let heartbeat_ticks = u16::try_from(heartbeat_ticks).unwrap_or(u16::MAX);
-        let slot = Slot::new(Rc::clone(&filter), state, heartbeat_ticks);
-        let group = groups.entry(filter).or_default();
-        slot.index.set(index_of(group.len()));
-        slot.quiet_since.set(self.tick.get());
-        group.push(Rc::clone(&slot));
-        slot
+        let connection = Connection::new(transport, u16::try_from(heartbeat_ticks).unwrap_or(u16::MAX));
+        let mut connections = self.connections.borrow_mut();
+        connection.index.set(index_of(connections.len()));
+        connection.quiet_since.set(self.tick.get());
+        connections.push(Rc::clone(&connection));
+        connection
     }
 
-    /// Lets a client go.
-    pub(crate) fn unregister(&self, slot: &Slot) {
+    /// Lets a client go, whose subscriptions are gone.
+    pub(crate) fn disconnect(&self, connection: &Rc<Connection>) {
+        let mut connections = self.connections.borrow_mut();
+        let index = connection.index.get() as usize;
+        if !connections.get(index).is_some_and(|found| Rc::ptr_eq(found, connection)) {
+            return;
+        }
+        connections.swap_remove(index);
+        if let Some(moved) = connections.get(index) {
+            moved.index.set(connection.index.get());
+        }
+    }
+
+    /// Takes a subscription in. When it is live, its first event is the one after [`position`](Self::position).
+    pub(crate) fn subscribe(
+        &self,
+        connection: &Rc<Connection>,
+        interest: Interest,
+        pace: Option<Box<Pace>>,
+        stage: Stage,
+    ) -> Rc<Subscription> {
         let mut groups = self.groups.borrow_mut();
-        let Some(group) = groups.get_mut(&slot.filter) else { return };
-        let index = slot.index.get() as usize;
-        if !group.get(index).is_some_and(|found| std::ptr::eq(Rc::as_ptr(found), slot)) {
+        let interest =
+            groups.get_key_value(&interest).map_or_else(|| Rc::new(interest), |(known, _)| Rc::clone(known));
+        let subscription = Subscription::new(Rc::clone(connection), Rc::clone(&interest), pace, stage);
+        let group = groups.entry(interest).or_default();
+        subscription.index.set(index_of(group.len()));
+        if stage == Stage::Live {
+            connection.moves_id.set(!subscription.interest.wants_all());
+        }
+        group.push(Rc::clone(&subscription));
+        subscription
+    }
+
+    /// Lets a subscription go.
+    pub(crate) fn unsubscribe(&self, subscription: &Subscription) {
+        subscription.end();
+        let mut groups = self.groups.borrow_mut();
+        let Some(group) = groups.get_mut(&subscription.interest) else { return };
+        let index = subscription.index.get() as usize;
+        if !group.get(index).is_some_and(|found| std::ptr::eq(Rc::as_ptr(found), subscription)) {
             return;
         }
         group.swap_remove(index);
         if let Some(moved) = group.get(index) {
-            moved.index.set(slot.index.get());
+            moved.index.set(subscription.index.get());
         }
         if group.is_empty() {
-            groups.remove(&slot.filter);
+            groups.remove(&subscription.interest);
         }
     }
 
@@ -102,34 +143,34 @@ impl Hub {
             self.tell_gap(Position { offset: batch.first() - 1, ..position });
         }
         let range = batch.range(position.offset, u64::MAX);
-        for (filter, group) in &*self.groups.borrow() {
-            if let Some(delivery) =
-                Delivery::select(batch, range.clone(), filter, self.shared.config.when_full)
-            {
+        for (interest, group) in &*self.groups.borrow() {
+            if let Some(delivery) = Delivery::select(batch, range.clone(), interest) {
                 self.give(group, delivery);
             }
         }
-        self.advance_to(batch.last(), id_at(batch, batch.last()));
+        self.advance_to(Position { offset: batch.last(), ..position }, id_at(batch, batch.last()));
     }
 
-    /// Events up to `before_oldest` can be read no more, and these clients never saw them.
+    /// Events up to `before_oldest` can be read no more, and these clients never saw them. In another epoch these are
+    /// all the events of the log that was.
     pub(crate) fn tell_gap(&self, before_oldest: Position) {
-        let requested = self.position.get();
+        let requested = self.position.get().to_string();
         let newest = self.shared.live.position().unwrap_or(before_oldest);
         let mut told = 0;
-        let delivery = Rc::new(Delivery::notice(notice::gap(&requested.to_string(), before_oldest, newest)));
-        for slot in self.groups.borrow().values().flatten() {
-            if slot.state() == State::Live {
-                self.give_one(slot, &delivery);
+        for (interest, group) in &*self.groups.borrow() {
+            let bytes = gap_for(interest, &requested, before_oldest, newest);
+            let delivery = Rc::new(Delivery::notice(bytes));
+            for subscription in group.iter().filter(|subscription| subscription.stage() == Stage::Live) {
+                self.give_one(&subscription.connection, &delivery);
                 told += 1;
             }
         }
         self.shared.counters.gaps.fetch_add(told, Relaxed);
-        self.advance_to(before_oldest.offset, None);
+        self.advance_to(before_oldest, None);
     }
 
-    fn advance_to(&self, offset: u64, id: Option<Rc<str>>) {
-        self.position.set(Position { offset, ..self.position.get() });
+    fn advance_to(&self, position: Position, id: Option<Rc<str>>) {
+        self.position.set(position);
         self.newest_id.replace(id);
         self.advanced.notify_waiters();
     }
@@ -139,27 +180,37 @@ impl Hub {
         let events = delivery.event_count() as u64;
         let delivery = Rc::new(delivery);
         let mut given = 0;
-        for slot in group {
-            if slot.state() == State::Live && self.give_one(slot, &delivery) {
-                given += 1;
-            }
+        for subscription in group.iter().filter(|subscription| subscription.stage() == Stage::Live) {
+            given += u64::from(self.give_events(subscription, &delivery));
         }
         let counters = &self.shared.counters;
         counters.events.fetch_add(events * given, Relaxed);
         counters.bytes.fetch_add(bytes * given, Relaxed);
     }
 
-    /// Gives one client a delivery and counts what became of it. Returns whether it waits for the client.
-    pub(crate) fn give_one(&self, slot: &Slot, delivery: &Rc<Delivery>) -> bool {
-        slot.quiet_since.set(self.tick.get());
-        match slot.give(delivery, &self.shared.config) {
-            Given::Queued => true,
-            Given::Coalesced(left_out) => {
-                self.shared.counters.coalesced.fetch_add(left_out, Relaxed);
+    /// Gives a subscription events, at its own pace if it has one.
+    pub(crate) fn give_events(&self, subscription: &Subscription, delivery: &Rc<Delivery>) -> bool {
+        match &subscription.pace {
+            None => self.give_one(&subscription.connection, delivery),
+            Some(pace) => {
+                subscription.connection.is_open() && pace::offer(self, subscription, pace, delivery)
+            }
+        }
+    }
+
+    /// Gives one client a delivery and counts what became of it. Returns whether it is written, or waits for the
+    /// client.
+    pub(crate) fn give_one(&self, connection: &Connection, delivery: &Rc<Delivery>) -> bool {
+        connection.quiet_since.set(self.tick.get());
+        match connection.give(delivery, &self.shared.config, &self.shared.channels) {
+            Given::Taken => true,
+            Given::LeftOut(events) => {
+                self.shared.counters.coalesced.fetch_add(events, Relaxed);
                 true
             }
-            Given::ClosedFull { coalesced, dropped } => {
-                self.shared.counters.coalesced.fetch_add(coalesced, Relaxed);
+            Given::ClosedFull { left_out, dropped } => {
+                connection.quiet_since.set(self.tick.get());
+                self.shared.counters.coalesced.fetch_add(left_out, Relaxed);
                 self.shared.counters.dropped.fetch_add(dropped, Relaxed);
                 self.shared.counters.count_closed(CloseCode::OutboxFull);
                 false
@@ -168,36 +219,68 @@ impl Hub {
         }
     }
 
+    /// Says something to one client.
+    pub(crate) fn say(&self, connection: &Connection, bytes: bytes::Bytes) -> bool {
+        self.give_one(connection, &Rc::new(Delivery::notice(bytes)))
+    }
+
     /// Ends a session, if it is open, and counts it.
-    pub(crate) fn close(&self, slot: &Slot, code: CloseCode) {
-        if let Some(dropped) = slot.close(code, &self.shared.config) {
+    pub(crate) fn close(&self, connection: &Connection, code: CloseCode) {
+        if let Some(dropped) = connection.close(code, &self.shared.config) {
+            connection.quiet_since.set(self.tick.get());
             self.shared.counters.dropped.fetch_add(dropped, Relaxed);
             self.shared.counters.count_closed(code);
         }
     }
 
     /// All clients of this thread.
-    pub(crate) fn slots(&self) -> Vec<Rc<Slot>> {
-        self.groups.borrow().values().flatten().cloned().collect()
+    pub(crate) fn connections(&self) -> Vec<Rc<Connection>> {
+        self.connections.borrow().clone()
     }
 
-    /// One second is over: clients that heard nothing for their heartbeat time get one. It carries an id for those
-    /// that filter only: the last event that the others had is the newest.
+    /// One second is over: clients that heard nothing for their heartbeat time get one, and those that were closed
+    /// and linger are cut off. A heartbeat of server-sent events carries an id for those that filter: the last event
+    /// that the others had is the newest.
     pub(crate) fn tick(&self) {
         let tick = self.tick.get() + 1;
         self.tick.set(tick);
+        let ping = Rc::new(Delivery::notice(frames::ping()));
         let with_id = Rc::new(Delivery::notice(notice::heartbeat(Some(&self.newest_id()))));
         let plain = Rc::new(Delivery::notice(notice::heartbeat(None)));
         let mut given = 0;
-        for slot in self.groups.borrow().values().flatten() {
-            if tick - slot.quiet_since.get() < u32::from(slot.heartbeat_ticks) || !slot.has_nothing_queued() {
+        for connection in &*self.connections.borrow() {
+            let quiet_ticks = tick - connection.quiet_since.get();
+            if connection.state() == State::Closed && quiet_ticks >= LINGER_TICKS {
+                let dropped = connection.is_over();
+                self.shared.counters.dropped.fetch_add(dropped, Relaxed);
+            }
+            if quiet_ticks < u32::from(connection.heartbeat_ticks) || !connection.waits_for_nothing() {
                 continue;
             }
-            let moves_id = slot.state() == State::Live && !slot.filter.is_all();
-            let heartbeat = if moves_id { &with_id } else { &plain };
-            given += u64::from(self.give_one(slot, heartbeat));
+            let heartbeat = match connection.transport {
+                Transport::Websocket => &ping,
+                Transport::Sse if connection.moves_id.get() => &with_id,
+                Transport::Sse => &plain,
+            };
+            given += u64::from(self.give_one(connection, heartbeat));
         }
         self.shared.counters.heartbeats.fetch_add(given, Relaxed);
+    }
+}
+
+/// What is told of events that are gone.
+pub(crate) fn gap_for(
+    interest: &Interest,
+    requested: &str,
+    before_oldest: Position,
+    newest: Position,
+) -> bytes::Bytes {
+    let oldest = Position { offset: before_oldest.offset + 1, ..before_oldest };
+    match (interest.transport, interest.scope.channels().first()) {
+        (Transport::Websocket, Some((channel, _))) => {
+            Answer::Gap { channel, missing: Missing { requested, oldest, newest } }.frame()
+        }
+        _ => notice::gap(requested, before_oldest, newest),
     }
 }
 

@@ -3,14 +3,15 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use freshet_feed::Position;
 use freshet_feed::port::StoreError;
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::close_code::CloseCode;
+use crate::connection::Connection;
 use crate::hub::Hub;
-use crate::slot::Slot;
 
 const TICK: Duration = Duration::from_secs(1);
 const DRAIN_STEP: Duration = Duration::from_millis(50);
@@ -90,13 +91,19 @@ fn report(followed: &Result<(), StoreError>, was_behind: bool) {
 /// tick.
 pub(crate) async fn follow(hub: &Hub) -> Result<(), StoreError> {
     while let Some(newest) = hub.shared.live.position()
-        && hub.position().offset < newest.offset
+        && hub.position() != newest
+        && (hub.position().epoch != newest.epoch || hub.position().offset < newest.offset)
     {
+        if hub.position().epoch != newest.epoch {
+            // The log is another one. What it holds already is read again, from its beginning.
+            hub.tell_gap(Position { offset: 0, ..newest });
+            continue;
+        }
         match hub.shared.backlog.after(hub.position().offset).await? {
             Some(batch) => hub.deliver(&batch),
             None => hub.tell_gap(newest),
         }
-        // The bodies empty their slots before the next batch fills them.
+        // Others on this thread have their turn before the next batch.
         tokio::task::yield_now().await;
     }
     Ok(())
@@ -106,21 +113,21 @@ pub(crate) async fn follow(hub: &Hub) -> Result<(), StoreError> {
 struct Drain {
     started: Instant,
     window: Duration,
-    remaining: Vec<Rc<Slot>>,
+    remaining: Vec<Rc<Connection>>,
     total: usize,
 }
 
 impl Drain {
     fn new(hub: &Hub, window: Duration) -> Self {
-        let remaining = hub.slots();
+        let remaining = hub.connections();
         Self { started: Instant::now(), window, total: remaining.len(), remaining }
     }
 
     fn step(&mut self, hub: &Hub) {
         let left = left_open(self.total, self.started.elapsed(), self.window);
         while self.remaining.len() > left {
-            if let Some(slot) = self.remaining.pop() {
-                hub.close(&slot, CloseCode::ShuttingDown);
+            if let Some(connection) = self.remaining.pop() {
+                hub.close(&connection, CloseCode::ShuttingDown);
             }
         }
     }
@@ -142,8 +149,8 @@ struct CloseWithHub(Rc<Hub>);
 impl Drop for CloseWithHub {
     fn drop(&mut self) {
         self.0.shared.forget_hub(&self.0);
-        for slot in self.0.slots() {
-            self.0.close(&slot, CloseCode::InternalError);
+        for connection in self.0.connections() {
+            self.0.close(&connection, CloseCode::InternalError);
         }
     }
 }

@@ -2,20 +2,22 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::task::{Context, Poll};
 
-use freshet_broadcaster::{Backlog, Batch, Live};
-use freshet_feed::port::Logged;
+use freshet_broadcaster::{Backlog, Live};
+use freshet_feed::channel::WhenFull;
+use freshet_feed::port::Announce;
 use freshet_feed::{EventFilter, Position};
 use freshet_kernel::Nursery;
 use futures_util::FutureExt;
-use futures_util::task::noop_waker;
 
 use super::*;
 use crate::config::Config;
-use crate::memory_log::{EPOCH, MemoryLog, event};
+use crate::connection::State;
+use crate::interest::Transport;
+use crate::interest::sample::{channels, interest_of};
+use crate::memory_log::{EPOCH, MemoryLog, logged};
 use crate::sessions::Sessions;
-use crate::slot::State;
+use crate::subscription::{Stage, Subscription};
 
 fn at(offset: u64) -> Position {
     Position { epoch: EPOCH, offset }
@@ -28,20 +30,25 @@ fn hub() -> Rc<Hub> {
 fn hub_and_log() -> (Rc<Hub>, Arc<MemoryLog>) {
     let config = freshet_broadcaster::Config::default();
     let live = Live::new(&config);
-    live.advance(at(7));
+    live.stands_at(at(7));
     let log = MemoryLog::new();
     let backlog = Arc::new(Backlog::new(&config, Arc::clone(&live), log.clone()));
-    let sessions = Sessions::new(Config::default(), live, backlog, Nursery::new("test", 1));
+    let sessions =
+        Sessions::new(Config::default(), channels(WhenFull::Close), live, backlog, Nursery::new("test", 1));
     (Hub::new(sessions.shared, at(7)), log)
 }
 
-fn clients(hub: &Hub, count: usize) -> Vec<Rc<Slot>> {
-    (0..count).map(|_| hub.register(EventFilter::default(), State::Live)).collect()
+fn client(hub: &Hub, filter: EventFilter, stage: Stage) -> Rc<Subscription> {
+    hub.subscribe(&hub.connect(Transport::Sse), interest_of(filter, WhenFull::Close), None, stage)
 }
 
-fn taken(slot: &Slot) -> String {
+fn clients(hub: &Hub, count: usize) -> Vec<Rc<Subscription>> {
+    (0..count).map(|_| client(hub, EventFilter::default(), Stage::Live)).collect()
+}
+
+fn taken(client: &Subscription) -> String {
     let mut text = String::new();
-    while let Poll::Ready(Some(bytes)) = slot.poll_take(&mut Context::from_waker(&noop_waker())) {
+    while let Some(bytes) = client.connection.take() {
         text.push_str(std::str::from_utf8(&bytes).unwrap());
     }
     text
@@ -76,14 +83,14 @@ fn sessions_close_evenly_and_all() {
 #[tokio::test(start_paused = true)]
 async fn quiet_clients_get_heartbeats_spread_over_a_fifth_of_their_time() {
     let hub = hub();
-    let wants_all = hub.register(EventFilter::default(), State::Live);
+    let wants_all = client(&hub, EventFilter::default(), Stage::Live);
     let filter = EventFilter::from_query([("table", "db.*")]).unwrap();
-    let slots: Vec<_> = (0..200).map(|_| hub.register(filter.clone(), State::Live)).collect();
+    let slots: Vec<_> = (0..200).map(|_| client(&hub, filter.clone(), Stage::Live)).collect();
     while_running(&hub, async {
         pass(Duration::from_millis(21_500)).await;
         assert!(slots.iter().all(|slot| taken(slot).is_empty()), "none before 23 s");
         pass(Duration::from_secs(3)).await;
-        let early = slots.iter().filter(|slot| !slot.has_nothing_queued()).count();
+        let early = slots.iter().filter(|slot| !slot.connection.waits_for_nothing()).count();
         assert!((1..200).contains(&early), "{early} of 200 by 24.5 s");
         pass(Duration::from_secs(4)).await;
         for slot in &slots {
@@ -98,12 +105,12 @@ async fn quiet_clients_get_heartbeats_spread_over_a_fifth_of_their_time() {
 #[tokio::test(start_paused = true)]
 async fn who_hears_events_needs_no_heartbeat_and_who_catches_up_learns_no_position() {
     let hub = hub();
-    let hears = hub.register(EventFilter::default(), State::Live);
-    let catches_up = hub.register(EventFilter::default(), State::CatchingUp);
+    let hears = client(&hub, EventFilter::default(), Stage::Live);
+    let catches_up = client(&hub, EventFilter::default(), Stage::CatchingUp);
     while_running(&hub, async {
         pass(Duration::from_secs(20)).await;
-        let logged = vec![Logged { offset: 8, event: event(8) }];
-        hub.shared.live.announce(Batch::render(EPOCH, logged).unwrap(), at(8));
+        let logged = vec![logged(8, "db.t")];
+        hub.shared.live.announce(EPOCH, logged);
         pass(Duration::from_secs(8)).await;
         assert_eq!(taken(&hears), "id: e8\nevent: iceberg-mutation\ndata: {\"eventId\":\"e8\"}\n\n");
         assert_eq!(taken(&catches_up), ":\n\n");
@@ -115,10 +122,10 @@ async fn who_hears_events_needs_no_heartbeat_and_who_catches_up_learns_no_positi
 async fn a_heartbeat_moves_a_filtering_client_to_the_newest_events_id() {
     let hub = hub();
     let filter = EventFilter::from_query([("table", "elsewhere")]).unwrap();
-    let slot = hub.register(filter, State::Live);
+    let slot = client(&hub, filter, Stage::Live);
     while_running(&hub, async {
-        let logged = vec![Logged { offset: 8, event: event(8) }];
-        hub.shared.live.announce(Batch::render(EPOCH, logged).unwrap(), at(8));
+        let logged = vec![logged(8, "db.t")];
+        hub.shared.live.announce(EPOCH, logged);
         pass(Duration::from_secs(28)).await;
         assert_eq!(taken(&slot), ":\nid: e8\n\n");
     })
@@ -128,11 +135,11 @@ async fn a_heartbeat_moves_a_filtering_client_to_the_newest_events_id() {
 #[tokio::test(start_paused = true)]
 async fn a_log_that_hangs_holds_up_neither_heartbeats_nor_the_drain() {
     let (hub, log) = hub_and_log();
-    let slot = hub.register(EventFilter::default(), State::Live);
+    let slot = client(&hub, EventFilter::default(), Stage::Live);
     log.readable.send_replace(false);
     while_running(&hub, async {
         // It is not in memory, so that the hub reads it from the log.
-        hub.shared.live.advance(at(8));
+        hub.shared.live.stands_at(at(8));
         pass(Duration::from_secs(29)).await;
         assert_eq!(log.reads.load(Relaxed), 1);
         assert_eq!(taken(&slot), ":\n\n");
@@ -171,7 +178,7 @@ async fn when_a_hub_ends_its_clients_are_told_to_come_back() {
     drop(task);
     for slot in &slots {
         assert!(taken(slot).contains("\"reason\":\"internal_error\",\"reconnect\":true"));
-        assert_eq!(slot.state(), State::Closed);
+        assert_eq!(slot.connection.state(), State::Closed);
     }
 }
 
@@ -179,17 +186,22 @@ async fn when_a_hub_ends_its_clients_are_told_to_come_back() {
 async fn an_unregistered_client_gets_nothing_and_the_others_everything() {
     let hub = hub();
     let slots = clients(&hub, 3);
-    hub.unregister(&slots[0]);
-    hub.unregister(&slots[0]);
+    hub.unsubscribe(&slots[0]);
+    hub.unsubscribe(&slots[0]);
     while_running(&hub, async {
-        let logged = vec![Logged { offset: 8, event: event(8) }];
-        hub.shared.live.announce(Batch::render(EPOCH, logged).unwrap(), at(8));
+        let logged = vec![logged(8, "db.t")];
+        hub.shared.live.announce(EPOCH, logged);
         pass(Duration::from_secs(1)).await;
         let heard: Vec<bool> = slots.iter().map(|slot| !taken(slot).is_empty()).collect();
         assert_eq!(heard, [false, true, true]);
     })
     .await;
-    hub.unregister(&slots[2]);
-    hub.unregister(&slots[1]);
-    assert!(hub.slots().is_empty());
+    hub.unsubscribe(&slots[2]);
+    hub.unsubscribe(&slots[1]);
+    assert!(slots.iter().all(|slot| slot.stage() == Stage::Ended));
+    let connections: Vec<_> = slots.iter().map(|slot| Rc::clone(&slot.connection)).collect();
+    for index in [0, 0, 2, 1] {
+        hub.disconnect(&connections[index]);
+    }
+    assert!(hub.connections().is_empty());
 }

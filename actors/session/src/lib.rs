@@ -45,25 +45,32 @@
 //! | [`close_code`], [`counters`], [`config`] | the catalogue of close codes, metrics, settings |
 
 pub(crate) mod allowance;
-mod body;
 mod catch_up;
 pub mod close_code;
 pub mod config;
+mod connection;
 pub mod counters;
 mod delivery;
+pub mod door;
 pub mod events;
-pub(crate) mod flow;
-pub(crate) mod frames;
+mod flow;
+mod frames;
 mod hub;
 mod hub_task;
+mod interest;
 mod notice;
 mod outbox;
-pub(crate) mod protocol;
+mod pace;
+mod protocol;
 mod request;
+pub mod server;
 pub mod session;
 pub mod sessions;
-mod slot;
-pub mod socket;
+mod snapshot;
+mod socket;
+mod subscription;
+pub mod upgrade;
+mod websocket;
 
 #[cfg(test)]
 #[path = "../../broadcaster/tests/support/memory_log.rs"]
@@ -74,5 +81,6 @@ pub use close_code::CloseCode;
 pub use config::Config;
 pub use counters::Counters;
 pub use events::events;
+pub use server::serve;
 pub use sessions::Sessions;
-pub use socket::on_connect;
+pub use upgrade::websocket;

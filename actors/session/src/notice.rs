@@ -5,11 +5,12 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use freshet_feed::Position;
 use serde_json::json;
 
 use crate::close_code::CloseCode;
+use crate::frames;
 
 /// The first block of a stream: who the client is, when to come back, and the id from which it resumes when it leaves
 /// before its first event. Each stream begins with an empty last event id, so one that resumes is told its own
@@ -50,6 +51,21 @@ pub(crate) fn close(code: CloseCode, retry: Duration) -> Bytes {
         "code": code.number(), "reason": code.reason(), "reconnect": code.reconnects(),
     });
     format!("retry: {}\nevent: close\ndata: {data}\n\n", retry.as_millis()).into()
+}
+
+/// The last message of a WebSocket that the daemon ends, and the close frame.
+pub(crate) fn websocket_close(code: CloseCode) -> Bytes {
+    let data = json!({
+        "type": "close", "code": code.number(), "reason": code.reason(), "reconnect": code.reconnects(),
+    });
+    let mut joined = BytesMut::from(&*frames::text(data.to_string().as_bytes()));
+    joined.extend_from_slice(&frames::close(code.number(), code.reason()));
+    joined.freeze()
+}
+
+/// Events were left out, because the client read too slowly.
+pub(crate) fn websocket_coalesced(left_out: u64) -> Bytes {
+    frames::text(json!({ "type": "coalesced", "leftOut": left_out }).to_string().as_bytes())
 }
 
 #[cfg(test)]

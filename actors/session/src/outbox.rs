@@ -1,12 +1,14 @@
 //! What waits for one client, bounded in bytes. Pure: no waker, no clock.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::rc::Rc;
 
 use bytes::{Bytes, BytesMut};
+use freshet_feed::Channels;
+use freshet_feed::channel::WhenFull;
 
-use crate::config::WhenFull;
 use crate::delivery::Delivery;
+use crate::interest::Transport;
 use crate::notice;
 
 /// At most this many bytes are joined for one write; what is queued beyond follows in the next.
@@ -29,7 +31,7 @@ pub(crate) enum Pushed {
     /// It waits for the client.
     Queued,
     /// It waits; this many older events do not any more.
-    Coalesced(u64),
+    LeftOut(u64),
     /// It did not fit: the session is to be closed, and what waits is to be cleared. This many older events were
     /// left out in vain.
     Full(u64),
@@ -41,43 +43,61 @@ impl Outbox {
         self.next.is_none() || self.bytes.saturating_add(bytes) <= max_bytes
     }
 
-    pub(crate) fn push(&mut self, delivery: &Rc<Delivery>, max_bytes: usize, when_full: WhenFull) -> Pushed {
+    pub(crate) fn push(&mut self, delivery: &Rc<Delivery>, max_bytes: usize, channels: &Channels) -> Pushed {
         let fits = self.fits(delivery.bytes().len(), max_bytes);
-        self.bytes += delivery.bytes().len();
-        if self.next.is_none() {
-            self.next = Some(Rc::clone(delivery));
-        } else {
-            self.later.push_back(Rc::clone(delivery));
-        }
+        self.push_last(Rc::clone(delivery));
         if fits {
             return Pushed::Queued;
         }
-        if when_full == WhenFull::Close {
+        if !self.iter().any(|delivery| delivery.may_leave_out()) {
             return Pushed::Full(0);
         }
-        let left_out = self.coalesce();
+        let left_out = self.leave_out(channels);
         // The whole queue was walked: unless that made room for long, each further event would walk it again.
         let is_enough = self.bytes <= max_bytes / 4 * 3;
-        if is_enough { Pushed::Coalesced(left_out) } else { Pushed::Full(left_out) }
+        if is_enough { Pushed::LeftOut(left_out) } else { Pushed::Full(left_out) }
     }
 
-    /// Keeps notices and, of each table, the newest event. Returns how many events it left out.
-    fn coalesce(&mut self) -> u64 {
+    /// Adds a delivery whatever its size.
+    pub(crate) fn push_last(&mut self, delivery: Rc<Delivery>) {
+        self.bytes += delivery.bytes().len();
+        if self.next.is_none() {
+            self.next = Some(delivery);
+        } else {
+            self.later.push_back(delivery);
+        }
+    }
+
+    /// Leaves out what the policies of channels allow, and keeps notices. Returns how many events it left out.
+    fn leave_out(&mut self, channels: &Channels) -> u64 {
         let mut old = std::mem::take(&mut self.later);
         if let Some(next) = self.next.take() {
             old.push_front(next);
         }
         let mut kept = VecDeque::new();
-        let mut tables = HashSet::new();
+        let mut keys = HashSet::new();
+        let mut kept_of_channel: HashMap<&str, usize> = HashMap::new();
         let mut left_out = 0;
         self.bytes = 0;
         for delivery in old.iter().rev() {
-            if delivery.event_count() == 0 {
+            if !delivery.may_leave_out() {
                 self.bytes += delivery.bytes().len();
                 kept.push_front(Rc::clone(delivery));
             }
             for (rendered, alone) in delivery.newest_first() {
-                if tables.insert(rendered.event.table.as_str()) {
+                let event = &rendered.event;
+                let channel = event.channel.as_str();
+                let declared = channels.get(channel);
+                let is_kept = match (declared.map(|channel| channel.when_full), &event.key) {
+                    (Some(WhenFull::Coalesce), Some(key)) => keys.insert((channel, key.as_str())),
+                    (Some(WhenFull::Newest), _) => {
+                        let count = kept_of_channel.entry(channel).or_default();
+                        *count += 1;
+                        declared.is_some_and(|channel| *count <= channel.keep_newest)
+                    }
+                    _ => true,
+                };
+                if is_kept {
                     self.bytes += alone.bytes().len();
                     kept.push_front(Rc::new(alone));
                 } else {
@@ -94,8 +114,7 @@ impl Outbox {
     /// Takes what is next to be written. A single delivery is passed on without a copy.
     pub(crate) fn take(&mut self) -> Option<Bytes> {
         if self.left_out > 0 {
-            let told = notice::coalesced(std::mem::take(&mut self.left_out));
-            return Some(told);
+            return Some(self.told_left_out());
         }
         let first = self.pop()?;
         if !self.is_next_joined(first.bytes().len()) {
@@ -108,6 +127,15 @@ impl Outbox {
             joined.extend_from_slice(next.bytes());
         }
         Some(joined.freeze())
+    }
+
+    fn told_left_out(&mut self) -> Bytes {
+        let left_out = std::mem::take(&mut self.left_out);
+        let transport = self.iter().find_map(|delivery| delivery.transport());
+        match transport {
+            Some(Transport::Websocket) => notice::websocket_coalesced(left_out),
+            _ => notice::coalesced(left_out),
+        }
     }
 
     fn pop(&mut self) -> Option<Rc<Delivery>> {
@@ -146,19 +174,21 @@ mod tests {
 
     use freshet_broadcaster::Batch;
     use freshet_feed::EventFilter;
-    use freshet_feed::port::Logged;
 
     use super::*;
-    use crate::memory_log::{EPOCH, event_of};
+    use crate::interest::sample::{channels, interest_of};
+    use crate::memory_log::{EPOCH, logged};
 
     fn delivery(events: &[(u64, &str)]) -> Rc<Delivery> {
-        let logged = events
-            .iter()
-            .map(|(offset, table)| Logged { offset: *offset, event: event_of(*offset, table) })
-            .collect();
+        delivery_for(events, WhenFull::Close)
+    }
+
+    fn delivery_for(events: &[(u64, &str)], when_full: WhenFull) -> Rc<Delivery> {
+        let logged = events.iter().map(|(offset, table)| logged(*offset, table)).collect();
         let batch = Arc::new(Batch::render(EPOCH, logged).unwrap());
         let all = 0..events.len();
-        Rc::new(Delivery::select(&batch, all, &EventFilter::default(), WhenFull::Coalesce).unwrap())
+        let interest = interest_of(EventFilter::default(), when_full);
+        Rc::new(Delivery::select(&batch, all, &interest).unwrap())
     }
 
     fn ids(outbox: &mut Outbox) -> Vec<String> {
@@ -173,10 +203,10 @@ mod tests {
     fn a_single_delivery_is_not_copied_and_several_are_joined() {
         let mut outbox = Outbox::default();
         let one = delivery(&[(1, "a")]);
-        outbox.push(&one, 10_000, WhenFull::Close);
+        outbox.push(&one, 10_000, &channels(WhenFull::Close));
         assert_eq!(outbox.take().unwrap().as_ptr(), one.bytes().as_ptr());
-        outbox.push(&one, 10_000, WhenFull::Close);
-        outbox.push(&delivery(&[(2, "a"), (3, "b")]), 10_000, WhenFull::Close);
+        outbox.push(&one, 10_000, &channels(WhenFull::Close));
+        outbox.push(&delivery(&[(2, "a"), (3, "b")]), 10_000, &channels(WhenFull::Close));
         let joined = outbox.take().unwrap();
         assert!(outbox.take().is_none());
         assert_eq!(joined.windows(4).filter(|part| part == b"id: ").count(), 3);
@@ -188,7 +218,7 @@ mod tests {
         let mut outbox = Outbox::default();
         let large = Rc::new(Delivery::notice(vec![b'x'; JOINED_MAX_BYTES - 10].into()));
         for _ in 0..3 {
-            outbox.push(&large, usize::MAX, WhenFull::Close);
+            outbox.push(&large, usize::MAX, &channels(WhenFull::Close));
         }
         for _ in 0..3 {
             assert_eq!(outbox.take().unwrap().len(), JOINED_MAX_BYTES - 10);
@@ -201,21 +231,25 @@ mod tests {
         let mut outbox = Outbox::default();
         let one = delivery(&[(1, "a")]);
         let room_for_two = 2 * one.bytes().len();
-        assert_eq!(outbox.push(&one, room_for_two, WhenFull::Close), Pushed::Queued);
-        assert_eq!(outbox.push(&one, room_for_two, WhenFull::Close), Pushed::Queued);
-        assert_eq!(outbox.push(&one, room_for_two, WhenFull::Close), Pushed::Full(0));
+        assert_eq!(outbox.push(&one, room_for_two, &channels(WhenFull::Close)), Pushed::Queued);
+        assert_eq!(outbox.push(&one, room_for_two, &channels(WhenFull::Close)), Pushed::Queued);
+        assert_eq!(outbox.push(&one, room_for_two, &channels(WhenFull::Close)), Pushed::Full(0));
         assert_eq!(outbox.clear(), 3, "the one that did not fit is dropped with the others");
-        assert_eq!(outbox.push(&one, 1, WhenFull::Close), Pushed::Queued, "one always fits an empty outbox");
+        assert_eq!(
+            outbox.push(&one, 1, &channels(WhenFull::Close)),
+            Pushed::Queued,
+            "one always fits an empty outbox"
+        );
     }
 
     #[test]
     fn coalescing_keeps_the_newest_of_each_table_in_order_and_says_how_many_it_left_out() {
         let mut outbox = Outbox::default();
-        let first = delivery(&[(1, "a"), (2, "b"), (3, "a")]);
+        let first = delivery_for(&[(1, "a"), (2, "b"), (3, "a")], WhenFull::Coalesce);
         let max_bytes = first.bytes().len();
-        assert_eq!(outbox.push(&first, max_bytes, WhenFull::Coalesce), Pushed::Queued);
-        let second = delivery(&[(4, "a")]);
-        assert_eq!(outbox.push(&second, max_bytes, WhenFull::Coalesce), Pushed::Coalesced(2));
+        assert_eq!(outbox.push(&first, max_bytes, &channels(WhenFull::Coalesce)), Pushed::Queued);
+        let second = delivery_for(&[(4, "a")], WhenFull::Coalesce);
+        assert_eq!(outbox.push(&second, max_bytes, &channels(WhenFull::Coalesce)), Pushed::LeftOut(2));
         assert_eq!(outbox.bytes, outbox.iter().map(|delivery| delivery.bytes().len()).sum::<usize>());
         assert_eq!(outbox.take().unwrap(), "event: coalesced\ndata: {\"leftOut\":2}\n\n");
         assert_eq!(ids(&mut outbox), ["e2", "e4"]);
@@ -224,21 +258,32 @@ mod tests {
     #[test]
     fn too_many_tables_cannot_be_coalesced() {
         let mut outbox = Outbox::default();
-        let first = delivery(&[(1, "a"), (2, "b")]);
+        let first = delivery_for(&[(1, "a"), (2, "b")], WhenFull::Coalesce);
         let max_bytes = first.bytes().len();
-        outbox.push(&first, max_bytes, WhenFull::Coalesce);
-        assert_eq!(outbox.push(&delivery(&[(3, "c")]), max_bytes, WhenFull::Coalesce), Pushed::Full(0));
+        outbox.push(&first, max_bytes, &channels(WhenFull::Coalesce));
+        assert_eq!(
+            outbox.push(
+                &delivery_for(&[(3, "c")], WhenFull::Coalesce),
+                max_bytes,
+                &channels(WhenFull::Coalesce)
+            ),
+            Pushed::Full(0)
+        );
         assert_eq!(outbox.clear(), 3);
     }
 
     #[test]
     fn coalescing_that_makes_little_room_ends_rather_than_walking_the_queue_for_each_event() {
         let mut outbox = Outbox::default();
-        let first = delivery(&[(1, "a"), (2, "b"), (3, "c"), (4, "d"), (5, "a")]);
+        let first = delivery_for(&[(1, "a"), (2, "b"), (3, "c"), (4, "d"), (5, "a")], WhenFull::Coalesce);
         let max_bytes = first.bytes().len();
-        outbox.push(&first, max_bytes, WhenFull::Coalesce);
+        outbox.push(&first, max_bytes, &channels(WhenFull::Coalesce));
         // The newest of four tables are four fifths of the bound.
-        let pushed = outbox.push(&delivery(&[(6, "a")]), max_bytes, WhenFull::Coalesce);
+        let pushed = outbox.push(
+            &delivery_for(&[(6, "a")], WhenFull::Coalesce),
+            max_bytes,
+            &channels(WhenFull::Coalesce),
+        );
         assert_eq!(pushed, Pushed::Full(2));
     }
 }

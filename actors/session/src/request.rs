@@ -6,12 +6,13 @@ use freshet_feed::filter::FilterError;
 /// The longest id to resume from, in bytes.
 pub const LAST_EVENT_ID_MAX_BYTES: usize = 1024;
 
-/// The one channel there is, which `?channels=` may name.
-pub const CHANNEL: &str = "iceberg";
-
 /// A client's wish, understood.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SessionRequest {
+    /// The channels that it names; none is `iceberg`.
+    pub(crate) channels: Vec<String>,
+    /// The rooms that it names; none is every room that it may see.
+    pub(crate) rooms: Vec<String>,
     /// Which events it wants.
     pub(crate) filter: EventFilter,
     /// What it had last: an event's id, or a position. The header wins over the query.
@@ -26,11 +27,9 @@ pub(crate) enum BadRequest {
     #[error("the query string cannot be decoded")]
     Query,
     #[error(
-        "unknown parameter; known are channels, table, operation, application, schemaChanged and lastEventId"
+        "unknown parameter; known are channels, room, table, operation, application, schemaChanged and lastEventId"
     )]
     UnknownParameter,
-    #[error("unknown channel; the only one is {CHANNEL}")]
-    UnknownChannel,
     #[error("the last event id is longer than {LAST_EVENT_ID_MAX_BYTES} bytes")]
     LastEventIdTooLong,
 }
@@ -42,7 +41,6 @@ impl BadRequest {
             Self::Filter(error) => error.code(),
             Self::Query => "invalid_query",
             Self::UnknownParameter => "unknown_parameter",
-            Self::UnknownChannel => "unknown_channel",
             Self::LastEventIdTooLong => "invalid_last_event_id",
         }
     }
@@ -51,16 +49,25 @@ impl BadRequest {
 impl SessionRequest {
     /// `header` is the value of `Last-Event-ID`, which is UTF-8 by the standard; other bytes fit no id.
     pub(crate) fn read(header: Option<&[u8]>, query: &[(String, String)]) -> Result<Self, BadRequest> {
-        const KNOWN: [&str; 6] =
-            ["channels", "table", "operation", "application", "schemaChanged", "lastEventId"];
+        const KNOWN: [&str; 8] = [
+            "channels",
+            "room",
+            "ticket",
+            "table",
+            "operation",
+            "application",
+            "schemaChanged",
+            "lastEventId",
+        ];
         if query.iter().any(|(name, _)| !KNOWN.contains(&name.as_str())) {
             return Err(BadRequest::UnknownParameter);
         }
-        let channels = query.iter().filter(|(name, _)| name == "channels");
-        let mut named = channels.flat_map(|(_, list)| list.split(',')).map(str::trim);
-        if named.any(|channel| !channel.is_empty() && channel != CHANNEL) {
-            return Err(BadRequest::UnknownChannel);
-        }
+        let listed = |wanted: &str| -> Vec<String> {
+            let lists = query.iter().filter(|(name, _)| name == wanted).map(|(_, list)| list.as_str());
+            let names = lists.flat_map(|list| list.split(',')).map(str::trim);
+            names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
+        };
+        let (channels, rooms) = (listed("channels"), listed("room"));
         let filter =
             EventFilter::from_query(query.iter().map(|(name, value)| (name.as_str(), value.as_str())))?;
         let from_header = header.map(|value| String::from_utf8_lossy(value).into_owned());
@@ -71,7 +78,7 @@ impl SessionRequest {
         if last_event_id.as_ref().is_some_and(|id| id.len() > LAST_EVENT_ID_MAX_BYTES) {
             return Err(BadRequest::LastEventIdTooLong);
         }
-        Ok(Self { filter, last_event_id })
+        Ok(Self { channels, rooms, filter, last_event_id })
     }
 }
 
@@ -96,11 +103,11 @@ mod tests {
     }
 
     #[test]
-    fn naming_the_one_channel_is_the_same_as_naming_none() {
-        for list in ["iceberg", " iceberg , iceberg", ""] {
-            let named = SessionRequest::read(None, &query(&[("channels", list)]));
-            assert_eq!(named, Ok(SessionRequest::default()), "{list:?}");
-        }
+    fn channels_and_rooms_are_lists_and_may_be_repeated() {
+        let wish = query(&[("channels", "iceberg, products"), ("room", "a,,b"), ("channels", "x")]);
+        let wish = SessionRequest::read(None, &wish).unwrap();
+        assert_eq!(wish.channels, ["iceberg", "products", "x"]);
+        assert_eq!(wish.rooms, ["a", "b"]);
     }
 
     #[test]
@@ -109,7 +116,6 @@ mod tests {
         for (pair, code) in [
             (("schemaChanged", "maybe"), "invalid_filter"),
             (("tabel", "x"), "unknown_parameter"),
-            (("channels", "iceberg,kafka"), "unknown_channel"),
             (("lastEventId", long.as_str()), "invalid_last_event_id"),
         ] {
             assert_eq!(SessionRequest::read(None, &query(&[pair])).unwrap_err().code(), code);

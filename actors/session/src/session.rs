@@ -1,30 +1,70 @@
-//! The actor of one client. It only controls; no event passes through it.
+//! The actor of one client: it reads and writes the client's socket when the hub could not, brings subscriptions to the
+//! live stream, and ends with the connection. Events pass it only when the socket was full.
 
+use std::cell::RefCell;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::task::{Poll, ready};
+use std::task::{Context as TaskContext, Poll};
 
 use actix::fut::ActorFuture;
 use actix::{Actor, ActorContext, AsyncContext, Context, WrapFuture};
 
-use crate::catch_up;
+use crate::catch_up::{self, Resume};
 use crate::close_code::CloseCode;
+use crate::connection::{Connection, State};
 use crate::hub::Hub;
-use crate::slot::Slot;
+use crate::pace::PaceTimer;
+use crate::subscription::Subscription;
+use crate::websocket::Websocket;
 
-/// Brings its client to the live stream, and stays until the connection has ended. It lives on the thread that
-/// serves the client's socket. However it ends, the client is not left waiting.
+/// What one read takes at most.
+const READ_BYTES: usize = 16 << 10;
+/// After so many reads of one client others have their turn.
+const READS_AT_ONCE: usize = 8;
+
+thread_local! {
+    /// No client needs a buffer of its own: what is read is understood at once.
+    static READ_BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
+}
+
+/// One client. It lives on the thread that serves the client's socket. However it ends, the client is not left waiting.
 pub struct SessionActor {
-    hub: Rc<Hub>,
-    slot: Rc<Slot>,
-    requested: Option<Box<str>>,
+    pub(crate) hub: Rc<Hub>,
+    pub(crate) connection: Rc<Connection>,
+    pub(crate) kind: Kind,
+}
+
+/// What differs between the transports.
+pub(crate) enum Kind {
+    /// One subscription for the life of the stream, and what it resumes from.
+    Sse { subscription: Rc<Subscription>, resume: Option<Box<str>> },
+    /// Any number of subscriptions. Boxed, since most clients are of the other kind and have no use for its size.
+    Websocket(Box<Websocket>),
 }
 
 impl SessionActor {
-    /// `requested` is what the client resumes from.
-    pub(crate) fn new(hub: Rc<Hub>, slot: Rc<Slot>, requested: Option<Box<str>>) -> Self {
-        Self { hub, slot, requested }
+    pub(crate) fn new(hub: Rc<Hub>, connection: Rc<Connection>, kind: Kind) -> Self {
+        let counters = &hub.shared.counters;
+        counters.sessions.fetch_add(1, Relaxed);
+        counters.opened.fetch_add(1, Relaxed);
+        Self { hub, connection, kind }
+    }
+
+    pub(crate) fn start_catch_up(
+        &self,
+        ctx: &mut Context<Self>,
+        subscription: Rc<Subscription>,
+        resume: Resume,
+        id: Option<String>,
+    ) {
+        ctx.spawn(catch_up(Rc::clone(&self.hub), subscription, resume, id).into_actor(self));
+    }
+
+    fn received(&mut self, bytes: &[u8], ctx: &mut Context<Self>) {
+        if matches!(self.kind, Kind::Websocket(_)) {
+            Websocket::received(self, bytes, ctx);
+        }
     }
 }
 
@@ -32,10 +72,13 @@ impl Actor for SessionActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
-        // A catch-up ends with the connection, whatever it waits for.
-        ctx.spawn(UntilGone);
-        if let Some(requested) = self.requested.take() {
-            ctx.spawn(catch_up(Rc::clone(&self.hub), Rc::clone(&self.slot), requested).into_actor(self));
+        // Whatever else it waits for ends with this one.
+        ctx.spawn(SocketIo { timer: PaceTimer::default() });
+        if let Kind::Sse { subscription, resume } = &mut self.kind
+            && let Some(resume) = resume.take()
+        {
+            let subscription = Rc::clone(subscription);
+            self.start_catch_up(ctx, subscription, Resume::LastEventId(resume), None);
         }
     }
 }
@@ -43,31 +86,87 @@ impl Actor for SessionActor {
 impl Drop for SessionActor {
     fn drop(&mut self) {
         let is_draining = self.hub.shared.is_draining();
-        self.hub
-            .close(&self.slot, if is_draining { CloseCode::ShuttingDown } else { CloseCode::InternalError });
+        let code = if is_draining { CloseCode::ShuttingDown } else { CloseCode::InternalError };
+        self.hub.close(&self.connection, code);
+        let dropped = self.connection.is_over();
+        self.hub.shared.counters.dropped.fetch_add(dropped, Relaxed);
+        match &mut self.kind {
+            Kind::Sse { subscription, .. } => self.hub.unsubscribe(subscription),
+            Kind::Websocket(websocket) => websocket.unsubscribe_all(&self.hub),
+        }
+        self.hub.disconnect(&self.connection);
+        self.hub.shared.session_ended();
     }
 }
 
-/// Stops the actor when the connection has ended. It holds nothing, since each client keeps one for its life.
-struct UntilGone;
+/// Reads and writes the socket until the connection is over, and then stops the actor.
+struct SocketIo {
+    timer: PaceTimer,
+}
 
-impl ActorFuture<SessionActor> for UntilGone {
+impl ActorFuture<SessionActor> for SocketIo {
     type Output = ();
 
     fn poll(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         actor: &mut SessionActor,
         ctx: &mut Context<SessionActor>,
-        task: &mut std::task::Context<'_>,
+        task: &mut TaskContext<'_>,
     ) -> Poll<()> {
-        ready!(actor.slot.poll_gone(task));
+        let connection = Rc::clone(&actor.connection);
+        connection.remember_io(task);
+        if let Kind::Websocket(websocket) = &actor.kind {
+            websocket.send_paced(&actor.hub, &mut self.timer, task);
+        }
+        if transfer(&connection, actor, ctx, task).is_pending() && connection.state() != State::Gone {
+            return Poll::Pending;
+        }
+        connection.is_over();
         ctx.stop();
         Poll::Ready(())
     }
 }
 
-async fn catch_up(hub: Rc<Hub>, slot: Rc<Slot>, requested: Box<str>) {
-    let result = catch_up::run(&hub, &slot, &requested).await;
+/// Moves what can be moved. Ready when the connection is over.
+fn transfer(
+    connection: &Connection,
+    actor: &mut SessionActor,
+    ctx: &mut Context<SessionActor>,
+    task: &mut TaskContext<'_>,
+) -> Poll<()> {
+    for _ in 0..READS_AT_ONCE {
+        let read = READ_BUFFER.with_borrow_mut(|buffer| match connection.poll_read(task, buffer) {
+            Poll::Ready(Ok(count)) if count > 0 => {
+                actor.received(&buffer[..count], ctx);
+                Poll::Ready(true)
+            }
+            Poll::Ready(_) => Poll::Ready(false),
+            Poll::Pending => Poll::Pending,
+        });
+        match read {
+            Poll::Ready(true) => {}
+            Poll::Ready(false) => return Poll::Ready(()),
+            Poll::Pending => return write(connection, actor, task),
+        }
+    }
+    task.waker().wake_by_ref();
+    write(connection, actor, task)
+}
+
+fn write(connection: &Connection, actor: &SessionActor, task: &mut TaskContext<'_>) -> Poll<()> {
+    match connection.poll_write(task) {
+        Poll::Ready(Err(_)) => Poll::Ready(()),
+        // The last words are written. A WebSocket client has its own to say, and a while for it.
+        Poll::Ready(Ok(())) if connection.state() == State::Closed => match &actor.kind {
+            Kind::Websocket(websocket) if websocket.awaits_close() => Poll::Pending,
+            _ => Poll::Ready(()),
+        },
+        _ => Poll::Pending,
+    }
+}
+
+async fn catch_up(hub: Rc<Hub>, subscription: Rc<Subscription>, resume: Resume, id: Option<String>) {
+    let result = catch_up::run(&hub, &subscription, &resume, id.as_deref()).await;
     let failed_before = hub.shared.catch_up_fails.swap(result.is_err(), Relaxed);
     if let Err(error) = result {
         // In an outage all clients that come back fail the same way: one warning says it.
@@ -76,6 +175,6 @@ async fn catch_up(hub: Rc<Hub>, slot: Rc<Slot>, requested: Box<str>) {
         } else {
             tracing::warn!(code = error.code(), %error, "clients cannot catch up: the log cannot be read");
         }
-        hub.close(&slot, CloseCode::StoreUnavailable);
+        hub.close(&subscription.connection, CloseCode::StoreUnavailable);
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use freshet_broadcaster::{Backlog, Live};
-use freshet_feed::Position;
+use freshet_feed::{Channels, Position};
 use freshet_kernel::{Nursery, task};
 use tokio::sync::{Notify, watch};
 
@@ -19,6 +19,9 @@ use crate::hub_task;
 
 /// How long after the window of a drain connections may take to end.
 const DRAIN_GRACE: Duration = Duration::from_secs(5);
+
+/// How long a client waits for the log to be read when the daemon starts.
+const LOG_READ_WITHIN: Duration = Duration::from_secs(5);
 
 thread_local! {
     /// The hubs of this thread, one for each [`Sessions`] of the process.
@@ -34,6 +37,7 @@ pub struct Sessions {
 pub(crate) struct Shared {
     id: u64,
     pub(crate) config: Config,
+    pub(crate) channels: Channels,
     pub(crate) live: Arc<Live>,
     pub(crate) backlog: Arc<Backlog>,
     pub(crate) nursery: Nursery,
@@ -50,12 +54,19 @@ impl Sessions {
     /// `nursery` holds the sessions' actors: its limit is the limit of sessions, so give it
     /// [`Config::max_sessions`].
     #[must_use]
-    pub fn new(config: Config, live: Arc<Live>, backlog: Arc<Backlog>, nursery: Nursery) -> Self {
+    pub fn new(
+        config: Config,
+        channels: Channels,
+        live: Arc<Live>,
+        backlog: Arc<Backlog>,
+        nursery: Nursery,
+    ) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         Self {
             shared: Arc::new(Shared {
                 id: NEXT_ID.fetch_add(1, Relaxed),
                 config,
+                channels,
                 live,
                 backlog,
                 nursery,
@@ -99,6 +110,14 @@ impl Sessions {
         };
         let _ = tokio::time::timeout(window + DRAIN_GRACE, all_ended).await;
         self.shared.counters.sessions.load(Relaxed)
+    }
+
+    /// In its first moments the daemon has not read the log yet; clients that are early wait for it. Who waits in vain
+    /// is refused afterwards.
+    pub(crate) async fn log_is_read(&self) {
+        let mut position = self.shared.live.watch();
+        let _refused_when_in_vain =
+            tokio::time::timeout(LOG_READ_WITHIN, position.wait_for(Option::is_some)).await;
     }
 
     /// The hub of the current thread, started with the thread's first client. Nothing while the log was not read

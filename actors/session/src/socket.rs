@@ -1,22 +1,18 @@
 //! What the operating system is told about each connection.
 
-use std::any::Any;
 use std::time::Duration;
 
-use actix_web::dev::Extensions;
 use actix_web::rt::net::TcpStream;
 use socket2::SockRef;
 
 use crate::config::Config;
 
-/// For `HttpServer::on_connect`. The body of a stalled socket is never polled again, so nothing in this process
-/// could end it; the operating system does (`TCP_USER_TIMEOUT`), and holds little for it until then
-/// (`TCP_NOTSENT_LOWAT`). Small writes go out at once (`TCP_NODELAY`).
-pub fn on_connect(config: &Config) -> impl Fn(&dyn Any, &mut Extensions) + Send + Sync + Clone + 'static {
+/// Prepares a connection. A client that has stalled is ended by the operating system (`TCP_USER_TIMEOUT`), which holds
+/// little for it until then (`TCP_NOTSENT_LOWAT`). Small writes go out at once (`TCP_NODELAY`).
+pub(crate) fn prepare(config: &Config) -> impl Fn(&TcpStream) + Send + Clone + 'static {
     let stalled_after = Duration::from_secs(config.stalled_after_secs);
     let unsent_max_bytes = config.socket_unsent_max_bytes;
-    move |connection, _| {
-        let Some(stream) = connection.downcast_ref::<TcpStream>() else { return };
+    move |stream| {
         let socket = SockRef::from(stream);
         let set = socket.set_tcp_nodelay(true);
         #[cfg(target_os = "linux")]

@@ -15,6 +15,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use daemon::Daemon;
 use freshet_broadcaster::{Backlog, Live};
+use freshet_feed::Channels;
 use freshet_kernel::{Nursery, task};
 use freshet_session::{CloseCode, Config, Sessions};
 use memory_log::MemoryLog;
@@ -86,12 +87,18 @@ async fn a_drain_without_clients_ends_at_once() {
 
 #[actix_rt::test]
 async fn before_the_log_could_be_read_nobody_is_served() {
-    use actix_web::{App, test, web};
+    use actix_web::dev::Service as _;
+    use actix_web::{App, HttpMessage, test, web};
     let config = freshet_broadcaster::Config::default();
     let live = Live::new(&config);
     let backlog = Arc::new(Backlog::new(&config, Arc::clone(&live), MemoryLog::new()));
-    let sessions = Sessions::new(Config::default(), live, backlog, Nursery::new("session", 1));
+    let sessions =
+        Sessions::new(Config::default(), Channels::new(&[]), live, backlog, Nursery::new("session", 1));
     let app = App::new()
+        .wrap_fn(|request, next| {
+            request.extensions_mut().insert(freshet_feed::Principal::everything());
+            next.call(request)
+        })
         .app_data(web::Data::new(sessions))
         .service(web::resource("/events").route(web::to(freshet_session::events)));
     let app = test::init_service(app).await;

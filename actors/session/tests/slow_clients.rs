@@ -14,8 +14,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use bytes::Bytes;
 use daemon::{Daemon, ids};
+use freshet_feed::Channels;
 use freshet_feed::Event;
-use freshet_session::config::WhenFull;
+use freshet_feed::channel::WhenFull;
 use freshet_session::{CloseCode, Config};
 use memory_log::{MemoryLog, event, event_of};
 use sse::Client;
@@ -27,9 +28,8 @@ fn large(number: u64, table: &str) -> Event {
     Event { body: Bytes::from(body), ..event_of(number, table) }
 }
 
-fn tight(when_full: WhenFull) -> Config {
+fn tight() -> Config {
     Config {
-        when_full,
         outbox_max_bytes: 4 * LARGE,
         socket_unsent_max_bytes: 16 << 10,
         stalled_after_secs: 1,
@@ -51,7 +51,7 @@ async fn stalled_clients_are_closed_and_their_memory_stays_flat_while_others_get
     const BOUND: usize = 20 << 20;
     let small = freshet_broadcaster::Config { recent_max_bytes: 1 << 20, ..Default::default() };
     // The operating system is not to help by ending their sockets.
-    let config = Config { stalled_after_secs: 3600, ..tight(WhenFull::Close) };
+    let config = Config { stalled_after_secs: 3600, ..tight() };
     let daemon = Daemon::start_on(MemoryLog::new(), config, small).await;
     let mut reader = Client::get(daemon.address, "/events", "").await;
     reader.connected().await;
@@ -80,7 +80,7 @@ async fn stalled_clients_are_closed_and_their_memory_stays_flat_while_others_get
 
 #[actix_rt::test]
 async fn the_socket_of_a_client_that_never_reads_is_ended() {
-    let daemon = Daemon::start(tight(WhenFull::Close)).await;
+    let daemon = Daemon::start(tight()).await;
     let mut client = Client::get(daemon.address, "/events", "").await;
     client.connected().await;
     let mut published = 0;
@@ -95,7 +95,7 @@ async fn the_socket_of_a_client_that_never_reads_is_ended() {
 
 #[actix_rt::test]
 async fn a_client_that_was_closed_for_being_slow_resumes_where_it_stood() {
-    let daemon = Daemon::start(tight(WhenFull::Close)).await;
+    let daemon = Daemon::start(tight()).await;
     let mut client = Client::get(daemon.address, "/events", "").await;
     client.connected().await;
     let mut published = 0;
@@ -123,7 +123,8 @@ async fn a_client_that_was_closed_for_being_slow_resumes_where_it_stood() {
 
 #[actix_rt::test]
 async fn coalescing_keeps_the_newest_of_each_table_and_says_how_many_are_left_out() {
-    let daemon = Daemon::start(tight(WhenFull::Coalesce)).await;
+    let coalesce = freshet_feed::channel::Config { when_full: WhenFull::Coalesce, ..Default::default() };
+    let daemon = Daemon::start_with(tight(), Channels::new(&[coalesce])).await;
     let mut client = Client::get(daemon.address, "/events", "").await;
     client.connected().await;
     let mut published = 0;

@@ -120,14 +120,13 @@ mod tests {
     fn event(body: &Bytes) -> Event {
         Event {
             event_id: String::from_utf8(body.to_vec()).unwrap(),
+            channel: freshet_feed::ChannelName::iceberg(),
+            name: "iceberg-mutation".into(),
+            key: None,
+            room: None,
             timestamp: jiff::Timestamp::UNIX_EPOCH,
             source_application: None,
-            table: "t".into(),
-            event_type: "COMMIT_SUCCESS".into(),
-            operation: None,
-            snapshot_id: None,
-            schema_changed: None,
-            summary: freshet_feed::event::Summary::default(),
+            commit: None,
             body: body.clone(),
         }
     }

@@ -42,6 +42,8 @@ pub struct Config {
     /// What to subscribe to. A plain name is a topic; a name with a slash in front is taken as the broker spells
     /// it, for instance `/queue/commits`.
     pub destination: String,
+    /// The channel that its messages go to, one of `[[channel]]`.
+    pub channel: String,
     /// How often Freshet promises to send something, in milliseconds; 0 promises nothing. It sends twice as often.
     #[schemars(range(min = 0, max = 86_400_000))]
     pub heart_beat_send_millis: u64,
@@ -115,6 +117,7 @@ impl Default for Config {
             subscription: "freshet-events".to_owned(),
             durable: true,
             destination: "ICEBERG_METADATA_EVENTS".to_owned(),
+            channel: freshet_feed::channel::ICEBERG.to_owned(),
             heart_beat_send_millis: 10_000,
             heart_beat_receive_millis: 10_000,
             prefetch: 256,

@@ -1,16 +1,18 @@
 //! A daemon in this process: the real Broadcaster, sessions and HTTP server over a log in memory.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
-use actix_web::dev::ServerHandle;
-use actix_web::{App, HttpServer, web};
+use actix_web::dev::{ServerHandle, Service as _};
+use actix_web::{App, HttpMessage, web};
 use freshet_broadcaster::{Backlog, Broadcaster, BroadcasterHandle, Live};
-use freshet_feed::Event;
 use freshet_feed::port::{Outcome, Publisher};
+use freshet_feed::{Channels, Event, Principal};
 use freshet_kernel::{Nursery, SupervisorSpec, Tree, task};
-use freshet_session::{Config, Sessions, events, on_connect};
+use freshet_session::server::Options;
+use freshet_session::{Config, Sessions, events, serve, websocket};
 
 use crate::memory_log::{MemoryLog, event};
 
@@ -28,12 +30,26 @@ pub struct Daemon {
 
 impl Daemon {
     pub async fn start(config: Config) -> Self {
-        Self::start_on(MemoryLog::new(), config, freshet_broadcaster::Config::default()).await
+        Self::start_with(config, Channels::new(&[])).await
+    }
+
+    pub async fn start_with(config: Config, channels: Channels) -> Self {
+        let broadcaster_config = freshet_broadcaster::Config::default();
+        Self::start_in(MemoryLog::new(), config, channels, broadcaster_config).await
     }
 
     pub async fn start_on(
         log: Arc<MemoryLog>,
         config: Config,
+        broadcaster_config: freshet_broadcaster::Config,
+    ) -> Self {
+        Self::start_in(log, config, Channels::new(&[]), broadcaster_config).await
+    }
+
+    async fn start_in(
+        log: Arc<MemoryLog>,
+        config: Config,
+        channels: Channels,
         broadcaster_config: freshet_broadcaster::Config,
     ) -> Self {
         let live = Live::new(&broadcaster_config);
@@ -42,23 +58,30 @@ impl Daemon {
         let tree = freshet_kernel::start(SupervisorSpec::new("root").child(spec));
         let backlog = Arc::new(Backlog::new(&broadcaster_config, Arc::clone(&live), log.clone()));
         let nursery = Nursery::new("session", config.max_sessions);
-        let sessions = Sessions::new(config.clone(), Arc::clone(&live), backlog, nursery.clone());
+        let sessions = Sessions::new(config.clone(), channels, Arc::clone(&live), backlog, nursery.clone());
         live.watch().wait_for(Option::is_some).await.unwrap();
 
         let shared = web::Data::new(sessions.clone());
-        let server = HttpServer::new(move || {
-            App::new().app_data(shared.clone()).service(web::resource("/events").route(web::to(events)))
-        })
-        .workers(2)
-        .on_connect(on_connect(&config))
-        .h1_write_buffer_size(8192)
-        .h1_allow_half_closed(false)
-        .disable_signals()
-        .shutdown_timeout(1)
-        .bind(("127.0.0.1", 0))
-        .unwrap();
-        let address = server.addrs()[0];
-        let server = server.run();
+        let application = move || {
+            App::new()
+                .app_data(shared.clone())
+                .wrap_fn(|request, next| {
+                    request.extensions_mut().insert(Principal::everything());
+                    next.call(request)
+                })
+                .service(web::resource("/events").route(web::to(events)))
+                .service(web::resource("/ws").route(web::get().to(websocket)))
+        };
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let options = Options {
+            workers: Some(2),
+            max_connections_per_worker: 25_000,
+            keep_alive: Duration::from_secs(5),
+            request_head_timeout: Duration::from_secs(5),
+            shutdown_timeout: Duration::from_secs(1),
+        };
+        let server = serve(listener, &options, &config, application).unwrap();
         let handle = server.handle();
         task::spawn("test server", server).detach();
         Self { log, live, publisher, sessions, nursery, address, server: handle, tree }

@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use freshet_feed::event::Summary;
 use freshet_feed::port::{DeadLetterStore, Outcome, Publisher, StoreError};
 use freshet_feed::{DeadLetter, Epoch, Event, Position};
 use freshet_stomp_subscriber::Ports;
@@ -148,14 +147,13 @@ pub fn decode(_: &[(String, String)], body: &Bytes) -> Result<Event, Refusal> {
     let Ok(text) = std::str::from_utf8(body) else { return refuse("event_not_utf8") };
     Ok(Event {
         event_id: text.to_owned(),
+        channel: freshet_feed::ChannelName::iceberg(),
+        name: "iceberg-mutation".into(),
+        key: None,
+        room: None,
         timestamp: jiff::Timestamp::UNIX_EPOCH,
         source_application: None,
-        table: "t".into(),
-        event_type: "COMMIT_SUCCESS".into(),
-        operation: None,
-        snapshot_id: None,
-        schema_changed: None,
-        summary: Summary::default(),
+        commit: None,
         body: body.clone(),
     })
 }
