@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 
 use crate::{OpenError, schema};
 
@@ -22,7 +22,7 @@ const WAL_PAGES: i64 = 16_384;
 const WAL_SIZE_LIMIT_BYTES: i64 = 64 * 1024 * 1024;
 const STATEMENTS_KEPT: usize = 64;
 
-/// Makes the file where it is missing, upgrades it, and checks it when it was not closed in order.
+/// Makes the file where it is missing, checks it when it was not closed in order, and upgrades it.
 ///
 /// # Errors
 /// [`OpenError::Corrupt`], [`OpenError::Newer`] or [`OpenError::Unavailable`]; a damaged file is left as it is.
@@ -33,14 +33,13 @@ pub(crate) fn prepare(file: &Path) -> Result<(), OpenError> {
         }
         _ => OpenError::Unavailable { file: file.to_owned(), source },
     };
-    let mut connection = writer(file).map_err(failed)?;
-    schema::migrate(&mut connection, schema::STEPS, file).map_err(|error| match error {
+    let failed_step = |error| match error {
         OpenError::Unavailable { source, .. } => failed(source),
         other => other,
-    })?;
-    begin_log(&connection, fastrand::u64(..)).map_err(failed)?;
-    let clean: bool = connection.query_row("SELECT clean FROM log", [], |row| row.get(0)).map_err(failed)?;
-    if !clean {
+    };
+    let mut connection = writer(file).map_err(failed)?;
+    let version = schema::version(&connection, schema::STEPS, file).map_err(failed_step)?;
+    if version > 0 && !was_closed_in_order(&connection).map_err(failed)? {
         tracing::info!(file = %file.display(), "event log was not closed in order, checking it");
         let finding: String =
             connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)).map_err(failed)?;
@@ -48,7 +47,14 @@ pub(crate) fn prepare(file: &Path) -> Result<(), OpenError> {
             return Err(OpenError::Corrupt { file: file.to_owned(), reason: finding });
         }
     }
-    Ok(())
+    schema::migrate(&mut connection, schema::STEPS, file).map_err(failed_step)?;
+    begin_log(&connection, fastrand::u64(..)).map_err(failed)
+}
+
+/// A log that was made and never begun counts as closed.
+fn was_closed_in_order(connection: &Connection) -> rusqlite::Result<bool> {
+    let clean = connection.query_row("SELECT clean FROM log", [], |row| row.get(0)).optional()?;
+    Ok(clean.unwrap_or(true))
 }
 
 /// A log that has no life yet gets one.

@@ -37,6 +37,7 @@
 //! | `writer` | the actor |
 //! | `log` | [`open`] and the handle [`SqliteEventLog`] |
 
+mod batch;
 mod config;
 mod connection;
 mod cursor;
@@ -46,6 +47,7 @@ mod history;
 mod lock;
 mod log;
 mod newest;
+mod projection;
 mod read;
 mod retention;
 mod rows;
@@ -70,4 +72,4 @@ pub use search::{Page, Query};
 pub use statistics::Statistics;
 pub use tables::{Added, LastCommit, TableSummary, TablesQuery};
 pub use words::{MAX_TEXT_BYTES, MAX_TEXT_WORDS, MAX_WORDS_BYTES, MIN_PREFIX_CHARACTERS};
-pub use writer::{Append, Writer};
+pub use writer::{Append, Project, Writer};

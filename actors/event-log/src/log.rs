@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use freshet_feed::Event;
 use freshet_feed::port::{Bounds, EventLog, KeyedState, Logged, NewestByKey, Outcome, PageLimit, StoreError};
+use freshet_feed::{Epoch, Event};
 use freshet_kernel::{Address, ChildSpec, Placement, SendError, task};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 
 use crate::connection::{self, LOG_FILE};
 use crate::statistics::Counters;
-use crate::writer::Append;
+use crate::writer::{Append, Project};
 use crate::{
     Config, DirectoryLock, OpenError, Page, Query, Retention, SearchError, Statistics, TableSummary,
     TablesQuery, Writer, error, history, newest, read, tables,
@@ -97,6 +97,25 @@ impl SqliteEventLog {
             history::within(connection, limit, |transaction| tables::tables(transaction, &config, &query))
         })
         .await
+    }
+
+    /// Takes over events of a log that several instances share, so that they can be searched here: they keep their
+    /// offsets, which rise, and their epoch. Those up to the newest one that is held are passed over, so that it is
+    /// safe to repeat them. Offsets that are left out stay absent. With another epoch than the one of
+    /// [`bounds`](EventLog::bounds) all that is held is removed first, whoever wrote it. Nothing is deduplicated: that
+    /// is done where the events were appended. Answers how many were added, when they are durable; an error means that
+    /// none was.
+    ///
+    /// Whoever projects does not [append](EventLog::append): one file is either a log or a projection.
+    ///
+    /// # Errors
+    /// Each of [`StoreError`].
+    pub async fn project(&self, epoch: Epoch, events: Vec<Logged>) -> Result<usize, StoreError> {
+        match self.writer.send(Project { epoch, events }).await {
+            Ok(answer) => answer,
+            Err(lost @ SendError::Restarting) => Err(StoreError::Unavailable(lost.to_string())),
+            Err(SendError::Stopped) => Err(StoreError::Stopping),
+        }
     }
 
     /// The counts now. Cheap: three sizes are asked of the file system.

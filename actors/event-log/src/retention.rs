@@ -40,9 +40,10 @@ pub(crate) fn retain(
 ) -> rusqlite::Result<usize> {
     let oldest_held = now.saturating_sub(limits.held_age_micros);
     let mut first = log.first;
+    let mut removed: Vec<u64> = Vec::new();
     {
         let mut statement = transaction.prepare_cached(
-            "SELECT events.received_at, length(bodies.body)
+            "SELECT events.received_at, length(bodies.body), bodies.offset
              FROM bodies CROSS JOIN events ON events.offset = bodies.offset
              WHERE bodies.offset >= ?1 ORDER BY bodies.offset LIMIT ?2",
         )?;
@@ -55,11 +56,12 @@ pub(crate) fn retain(
                 break;
             }
             log.held_bytes = log.held_bytes.saturating_sub(row.get(1)?);
-            first += 1;
+            removed.push(row.get(2)?);
+            // A projection may have gaps. They count as held: more than the limit is never held, perhaps less.
+            first = row.get::<_, u64>(2)? + 1;
         }
     }
-    let removed = first - log.first;
-    if removed > 0 {
+    if !removed.is_empty() {
         transaction.prepare_cached("DELETE FROM bodies WHERE offset < ?1")?.execute([first])?;
         transaction
             .prepare_cached(
@@ -68,12 +70,12 @@ pub(crate) fn retain(
             )?
             .execute([log.first, first])?;
         let mut forget_words = transaction.prepare_cached("DELETE FROM event_words WHERE rowid = ?1")?;
-        for offset in log.first..first {
+        for offset in &removed {
             forget_words.execute([offset])?;
         }
         log.first = first;
     }
-    Ok(usize::try_from(removed).unwrap_or(budget))
+    Ok(removed.len())
 }
 
 /// Takes away all but the place of events that are older than their channel shows, at most `budget`. Answers how many.

@@ -48,6 +48,15 @@ impl Counters {
         let duplicates = outcomes.iter().filter(|outcome| **outcome == Outcome::Duplicate).count() as u64;
         self.appended.fetch_add(outcomes.len() as u64 - duplicates, Relaxed);
         self.duplicates.fetch_add(duplicates, Relaxed);
+        self.took(took);
+    }
+
+    pub(crate) fn projected(&self, added: usize, took: Duration) {
+        self.appended.fetch_add(added as u64, Relaxed);
+        self.took(took);
+    }
+
+    fn took(&self, took: Duration) {
         self.last_append_micros.store(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Relaxed);
     }
 

@@ -10,22 +10,19 @@
 //! `schemaChanged: true` the times must be equal. A change of properties or partitions makes none either, and
 //! adds nothing: its counts differ from those of the commit before.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::path::Path;
 use std::time::Duration;
 
-use freshet_feed::port::Outcome;
+use freshet_feed::port::{Logged, Outcome};
 use freshet_feed::{Commit, Epoch, Event, Position};
 use jiff::Timestamp;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior, params};
 
+use crate::batch::Batch;
 use crate::event_id::EventId;
 use crate::retention::{self, Retention};
-use crate::{Config, connection, rows, scope, words};
+use crate::{Config, connection, projection, rows};
 
-/// The type of an event that tells of a commit that succeeded; the index behind the summaries names it too.
-pub(crate) const COMMIT: &str = "COMMIT_SUCCESS";
 /// Rows are kept at least this long after their arrival, whatever the window: the tables' summaries count over
 /// a day.
 const SUMMARY_PERIOD: Duration = Duration::from_secs(24 * 60 * 60);
@@ -90,35 +87,6 @@ impl Log {
     }
 }
 
-/// What a batch did to one table.
-struct Touched {
-    id: i64,
-    last_offset: u64,
-    last_commit_offset: Option<u64>,
-    last_schema_change: Option<i64>,
-}
-
-impl Touched {
-    fn saw(&mut self, event: &Event, commit: &Commit, offset: u64) {
-        self.last_offset = offset;
-        if commit.event_type != COMMIT {
-            return;
-        }
-        self.last_commit_offset = Some(offset);
-        if commit.schema_changed == Some(true) {
-            let time = rows::micros_and_nanos(event.timestamp).0;
-            self.last_schema_change = self.last_schema_change.max(Some(time));
-        }
-    }
-}
-
-/// The keys that a batch has looked up or made: of labels, and of tables, which count for a room of a channel.
-#[derive(Default)]
-struct Keys<'a> {
-    labels: HashMap<&'a str, i64>,
-    tables: HashMap<(i64, Option<&'a str>, &'a str), Touched>,
-}
-
 impl Store {
     /// Opens the file for writing and marks it as at work.
     pub(crate) fn open(file: &Path, config: &Config, retention: &Retention) -> rusqlite::Result<Self> {
@@ -138,36 +106,41 @@ impl Store {
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut log = self.log;
         let now = now.as_microsecond();
-        let mut keys = Keys::default();
+        let mut batch = Batch::default();
         let mut outcomes = Vec::with_capacity(events.len());
         for event in events {
-            let channel_id = keys.label_id(&transaction, event.channel.as_str())?;
-            if is_known_id(&transaction, &self.limits, &log, now, channel_id, &event.event_id)? {
+            if is_known(&transaction, &mut batch, &self.limits, &log, now, event)? {
                 outcomes.push(Outcome::Duplicate);
                 continue;
             }
-            let mut table = None;
-            if let Some(commit) = &event.commit {
-                let touched = keys.table(&transaction, channel_id, event.room.as_deref(), &commit.table)?;
-                if is_known_commit(&transaction, &self.limits, now, touched.id, event, commit)? {
-                    outcomes.push(Outcome::Duplicate);
-                    continue;
-                }
-                touched.saw(event, commit, log.last + 1);
-                table = Some(touched.id);
-            }
-            log.last += 1;
-            log.held_bytes += event.body.len() as u64;
-            let name_id = keys.label_id(&transaction, &event.name)?;
-            insert(&transaction, log.last, now, Place { channel_id, name_id, table_id: table }, event)?;
-            outcomes.push(Outcome::Accepted { position: Position { epoch: log.epoch, offset: log.last } });
+            let offset = log.last + 1;
+            batch.add(&transaction, &mut log, offset, now, event)?;
+            outcomes.push(Outcome::Accepted { position: Position { epoch: log.epoch, offset } });
         }
-        keys.write(&transaction)?;
+        batch.write(&transaction)?;
         retention::retain(&transaction, &self.limits, &mut log, now, 2 * events.len() + STEP_BESIDE_APPEND)?;
         write_log(&transaction, &log)?;
         transaction.commit()?;
         self.log = log;
         Ok(outcomes)
+    }
+
+    /// Takes over what another log holds, in one transaction; see [`projection`]. Answers how many events were added.
+    pub(crate) fn project(
+        &mut self,
+        epoch: Epoch,
+        events: &[Logged],
+        now: Timestamp,
+    ) -> rusqlite::Result<usize> {
+        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let mut log = self.log;
+        let added = projection::project(&transaction, &mut log, epoch, events)?;
+        let budget = 2 * events.len() + STEP_BESIDE_APPEND;
+        retention::retain(&transaction, &self.limits, &mut log, now.as_microsecond(), budget)?;
+        write_log(&transaction, &log)?;
+        transaction.commit()?;
+        self.log = log;
+        Ok(added)
     }
 
     /// Removes what has grown too old or too much, in one bounded step. `true` when a full step was done, so
@@ -242,63 +215,21 @@ pub(crate) fn keeps_connection(error: &rusqlite::Error) -> bool {
     )
 }
 
-impl<'a> Keys<'a> {
-    /// The key of a name, which is remembered for ever: there are as many as are declared.
-    fn label_id(&mut self, transaction: &Transaction<'_>, text: &'a str) -> rusqlite::Result<i64> {
-        if let Some(id) = self.labels.get(text) {
-            return Ok(*id);
-        }
-        let id = match scope::label_id(transaction, text)? {
-            Some(id) => id,
-            None => transaction.prepare_cached("INSERT INTO labels (text) VALUES (?1)")?.insert([text])?,
-        };
-        self.labels.insert(text, id);
-        Ok(id)
+fn is_known<'a>(
+    transaction: &Transaction<'_>,
+    batch: &mut Batch<'a>,
+    limits: &Limits,
+    log: &Log,
+    now: i64,
+    event: &'a Event,
+) -> rusqlite::Result<bool> {
+    let channel_id = batch.label_id(transaction, event.channel.as_str())?;
+    if is_known_id(transaction, limits, log, now, channel_id, &event.event_id)? {
+        return Ok(true);
     }
-
-    fn table(
-        &mut self,
-        transaction: &Transaction<'_>,
-        channel_id: i64,
-        room: Option<&'a str>,
-        name: &'a str,
-    ) -> rusqlite::Result<&mut Touched> {
-        let vacant = match self.tables.entry((channel_id, room, name)) {
-            Entry::Occupied(known) => return Ok(known.into_mut()),
-            Entry::Vacant(vacant) => vacant,
-        };
-        let known = transaction
-            .prepare_cached("SELECT id FROM tables WHERE name = ?1 AND channel_id = ?2 AND room IS ?3")?
-            .query_row(params![name, channel_id, room], |row| row.get(0))
-            .optional()?;
-        let id = match known {
-            Some(id) => id,
-            None => transaction
-                .prepare_cached(
-                    "INSERT INTO tables (name, channel_id, room, last_offset) VALUES (?1, ?2, ?3, 0)",
-                )?
-                .insert(params![name, channel_id, room])?,
-        };
-        Ok(vacant.insert(Touched { id, last_offset: 0, last_commit_offset: None, last_schema_change: None }))
-    }
-
-    /// Writes what the batch did to its tables.
-    fn write(&self, transaction: &Transaction<'_>) -> rusqlite::Result<()> {
-        let mut statement = transaction.prepare_cached(
-            "UPDATE tables SET last_offset = ?2, last_commit_offset = ifnull(?3, last_commit_offset),
-                 last_schema_change = max(ifnull(last_schema_change, ?4), ifnull(?4, last_schema_change))
-             WHERE id = ?1",
-        )?;
-        for table in self.tables.values().filter(|table| table.last_offset > 0) {
-            statement.execute(params![
-                table.id,
-                table.last_offset,
-                table.last_commit_offset,
-                table.last_schema_change
-            ])?;
-        }
-        Ok(())
-    }
+    let Some(commit) = &event.commit else { return Ok(false) };
+    let table_id = batch.table(transaction, channel_id, event, commit)?.id;
+    is_known_commit(transaction, limits, now, table_id, event, commit)
 }
 
 fn is_known_id(
@@ -310,7 +241,10 @@ fn is_known_id(
     event_id: &str,
 ) -> rusqlite::Result<bool> {
     let known: Option<(u64, i64)> = transaction
-        .prepare_cached("SELECT offset, received_at FROM events WHERE event_id = ?1 AND channel_id = ?2")?
+        .prepare_cached(
+            "SELECT offset, received_at FROM events WHERE event_id = ?1 AND channel_id = ?2
+             ORDER BY offset DESC LIMIT 1",
+        )?
         .query_row(params![EventId::of(event_id), channel_id], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
     let Some((offset, received_at)) = known else { return Ok(false) };
@@ -348,62 +282,10 @@ fn is_known_commit(
     ])
 }
 
-/// Where an event belongs, by keys.
-struct Place {
-    channel_id: i64,
-    name_id: i64,
-    table_id: Option<i64>,
-}
-
-fn insert(
-    transaction: &Transaction<'_>,
-    offset: u64,
-    now: i64,
-    place: Place,
-    event: &Event,
-) -> rusqlite::Result<()> {
-    let (micros, nanos) = rows::micros_and_nanos(event.timestamp);
-    let commit = event.commit.as_ref();
-    let summary = commit.map(|commit| commit.summary).unwrap_or_default();
-    transaction
-        .prepare_cached(
-            "INSERT INTO events VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17,
-                 ?18, ?19)",
-        )?
-        .execute(params![
-            offset,
-            micros,
-            nanos,
-            now,
-            place.channel_id,
-            place.name_id,
-            place.table_id,
-            commit.and_then(|commit| commit.schema_changed),
-            commit.and_then(|commit| commit.snapshot_id),
-            summary.added_records,
-            summary.deleted_records,
-            summary.added_data_files,
-            summary.deleted_data_files,
-            commit.map(|commit| &commit.event_type),
-            commit.and_then(|commit| commit.operation.as_ref()),
-            event.source_application,
-            EventId::of(&event.event_id),
-            event.key,
-            event.room,
-        ])?;
-    transaction
-        .prepare_cached("INSERT INTO bodies VALUES (?1, ?2)")?
-        .execute(params![offset, event.body.as_ref()])?;
-    transaction
-        .prepare_cached("INSERT INTO event_words (rowid, words) VALUES (?1, ?2)")?
-        .execute(params![offset, words::of_event(event)])?;
-    Ok(())
-}
-
 fn write_log(transaction: &Transaction<'_>, log: &Log) -> rusqlite::Result<()> {
     transaction
-        .prepare_cached("UPDATE log SET last_offset = ?1, held_bytes = ?2")?
-        .execute(params![log.last, log.held_bytes])?;
+        .prepare_cached("UPDATE log SET epoch = ?1, last_offset = ?2, held_bytes = ?3")?
+        .execute(params![log.epoch.0.cast_signed(), log.last, log.held_bytes])?;
     Ok(())
 }
 

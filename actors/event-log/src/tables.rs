@@ -5,10 +5,10 @@ use freshet_feed::filter::Glob;
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::{Connection, Transaction, params};
 
+use crate::batch::COMMIT;
 use crate::event_id::StoredEventId;
 use crate::history::{check_limit, fits};
 use crate::scope::{self, Readable};
-use crate::store::COMMIT;
 use crate::{Config, Page, SearchError, cursor, read, rows};
 
 /// Which tables to list, in the order of their names' bytes.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use actix::{Actor, AsyncContext, Context, Handler, Message};
-use freshet_feed::Event;
-use freshet_feed::port::{Outcome, StoreError};
+use freshet_feed::port::{Logged, Outcome, StoreError};
+use freshet_feed::{Epoch, Event};
 use freshet_kernel::{Child, Link};
 use jiff::Timestamp;
 
@@ -24,6 +24,17 @@ const BETWEEN_STEPS: Duration = Duration::from_millis(20);
 #[derive(Debug, Message)]
 #[rtype(result = "Result<Vec<Outcome>, StoreError>")]
 pub struct Append(pub Vec<Event>);
+
+/// Takes over these events of another log in one transaction. The answer comes when they are durable, and says how many
+/// were not known yet; an error means that none was taken.
+#[derive(Debug, Message)]
+#[rtype(result = "Result<usize, StoreError>")]
+pub struct Project {
+    /// The life of the other log.
+    pub epoch: Epoch,
+    /// Its events; their offsets rise.
+    pub events: Vec<Logged>,
+}
 
 /// The writer of the log: one for each file. A failure is an outage: it stays alive, says so in the tree, and
 /// tries again with each append and each maintenance.
@@ -137,6 +148,23 @@ impl Handler<Append> for Writer {
         let answer = self.with_store(|store| store.append(&events, Timestamp::now()));
         match &answer {
             Ok(outcomes) => self.counters.appended(outcomes, start.elapsed()),
+            Err(_) => {
+                self.counters.append_failed();
+                self.link.count_failure();
+            }
+        }
+        answer
+    }
+}
+
+impl Handler<Project> for Writer {
+    type Result = Result<usize, StoreError>;
+
+    fn handle(&mut self, Project { epoch, events }: Project, _: &mut Context<Self>) -> Self::Result {
+        let start = Instant::now();
+        let answer = self.with_store(|store| store.project(epoch, &events, Timestamp::now()));
+        match &answer {
+            Ok(added) => self.counters.projected(*added, start.elapsed()),
             Err(_) => {
                 self.counters.append_failed();
                 self.link.count_failure();

@@ -62,7 +62,7 @@ INSERT INTO events_of_channels
     FROM events;
 DROP TABLE events;
 ALTER TABLE events_of_channels RENAME TO events;
-CREATE UNIQUE INDEX events_by_id ON events (event_id, channel_id) WHERE event_id IS NOT NULL;
+CREATE INDEX events_by_id ON events (event_id, channel_id) WHERE event_id IS NOT NULL;
 CREATE INDEX events_by_commit ON events (table_id, snapshot_id) WHERE snapshot_id IS NOT NULL;
 CREATE INDEX events_by_table ON events (table_id) WHERE table_id IS NOT NULL;
 CREATE INDEX events_by_time ON events (table_id, event_time, added_records, added_data_files)
