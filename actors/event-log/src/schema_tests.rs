@@ -76,7 +76,7 @@ fn a_data_directory_of_version_1_goes_on_where_it_stood() {
     let mut reader = crate::connection::reader(&file).unwrap();
     let transaction = reader.transaction().unwrap();
     let all = PageLimit { events: 10, bytes: 1000 };
-    assert_eq!(read::after(&transaction, 0, all).unwrap(), [logged.clone()]);
+    assert_eq!(read::after(&transaction, 0, all).unwrap(), std::slice::from_ref(&logged));
     let bounds = read::bounds(&transaction).unwrap();
     assert_eq!((bounds.epoch.0, bounds.first, bounds.last), (7_u64.wrapping_neg(), 2, 2));
     let iceberg = Some(Scope::all_of(ChannelName::iceberg()));

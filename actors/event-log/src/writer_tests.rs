@@ -187,3 +187,31 @@ fn more_readers_than_connections_take_turns() {
         tree.shutdown().await;
     });
 }
+
+#[test]
+fn a_projection_is_durable_counted_and_searched() {
+    let directory = tempfile::tempdir().unwrap();
+    actix_rt::System::new().block_on(async {
+        let Running { log, tree, _lock, .. } = run(directory.path(), &Config::default());
+        let shared = |offset: u64| Logged {
+            offset,
+            appended_at: Timestamp::now(),
+            event: event(&format!("e{offset}"), "t"),
+        };
+        assert_eq!(log.project(Epoch(9), vec![shared(4), shared(5)]).await, Ok(2));
+        assert_eq!(log.project(Epoch(9), vec![shared(5), shared(6)]).await, Ok(1));
+        let bounds = log.bounds().await.unwrap();
+        assert_eq!((bounds.epoch, bounds.first, bounds.last), (Epoch(9), 4, 6));
+        let page = log.search(crate::Query { limit: 10, ..crate::Query::default() }).await.unwrap();
+        assert_eq!(page.items.len(), 3);
+        let statistics = log.statistics();
+        assert_eq!((statistics.appended, statistics.held_events, statistics.last_offset), (3, 3, 6));
+        tree.shutdown().await;
+        assert_eq!(log.project(Epoch(9), vec![shared(7)]).await.unwrap_err().code(), "stopping");
+    });
+    actix_rt::System::new().block_on(async {
+        let Running { log, tree, _lock, .. } = run(directory.path(), &Config::default());
+        assert_eq!(ids(&log).await, ["e4", "e5", "e6"]);
+        tree.shutdown().await;
+    });
+}
