@@ -1,56 +1,52 @@
-//! Runs the servers one after the other and measures them.
+//! Runs the servers one after the other, in every scenario, as often as wanted.
 
+use std::fmt;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, Error, Result, ensure};
+use anyhow::{Context, Result, ensure};
 
-use crate::process::{Server, ServerProcess};
-use crate::report::{Measurement, Row, SlowRow};
-use crate::scenario::{MAX_CLIENTS, Scenario};
-use crate::swarm::{Plan, Swarm, Target};
-use crate::system::{cpu_seconds, machine_cpu_seconds, memory, raise_open_files};
+use crate::measure::{Conditions, FanOut, Hour, Idle, Slow, Stalled, fan_out, hour, idle, slow, stalled};
+use crate::process::Programs;
+use crate::scenario::{MAX_CLIENTS, Pace, Scenario};
+use crate::server::Server;
+use crate::statistics::Spread;
+use crate::system::raise_open_files;
 
 /// Files that this process needs beside its clients.
 const SPARE_FILES: usize = 64;
-/// How long a server may settle before its memory is read.
-const SETTLE: Duration = Duration::from_secs(1);
-/// How long late deliveries are waited for.
-const DRAIN: Duration = Duration::from_secs(15);
-/// Requests before the measured ones, so that neither code nor buffers are touched for the first time.
-const WARM_UP_BATCHES: u64 = 3;
-const WARM_UP_INTERVAL: Duration = Duration::from_millis(100);
-const SLOW_CLIENTS: usize = 60;
-const SLOW_STALLED: usize = 20;
-const SLOW_EVENT_BYTES: usize = 10_000;
-const SLOW_BATCH_EVENTS: u64 = 20;
-const SLOW_INTERVAL: Duration = Duration::from_millis(200);
-/// From one look at the server's memory to the next.
-const MEMORY_INTERVAL: Duration = Duration::from_millis(100);
-/// How long stalled clients read again, to see whom the server closed.
-const RESUME: Duration = Duration::from_secs(3);
 
 /// What to measure, and how.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Options {
-    /// The daemon's executable file. Without it only the floor is measured.
+    /// The daemon's executable file. Without it the daemon's rows say that it is absent.
     #[arg(long, value_name = "FILE")]
     pub freshet: Option<PathBuf>,
-    /// A configuration file for the daemon instead of `tests/load/freshet.toml`; it must admit as many SSE clients as the largest row has.
+    /// A configuration file for the daemon instead of `tests/load/freshet.toml`; it must admit as many clients as the largest row has.
     #[arg(long, value_name = "FILE", requires = "freshet")]
     pub config: Option<PathBuf>,
-    /// The rows to measure: CLIENTS@EVENTS_PER_SECOND, or CLIENTS@EVENTS_PER_SECONDxBATCH for several events in
-    /// one request.
+    /// Where `tests/load/peers/install` has put the other servers [default: freshet/peers in the user's cache].
+    #[arg(long, value_name = "FOLDER")]
+    pub peers: Option<PathBuf>,
+    /// The servers to measure. The ratio to the floor needs the floor of the same transport.
     #[arg(
         long,
         value_delimiter = ',',
-        default_value = "1000@50,5000@10,10000@2,10000@5,1000@100x20,10000@10x20"
+        default_value = "freshet-sse,floor-sse,nchan-sse,centrifugo-sse,node-sse,freshet-ws,floor-ws,nchan-ws,centrifugo-ws,node-ws"
+    )]
+    pub servers: Vec<Server>,
+    /// The rows to measure: CLIENTS@EVENTS_PER_SECOND, with xBATCH behind it for several events at once, with +slow for
+    /// one slow client in a hundred; CLIENTS@idle for no events, CLIENTS@hour for the memory after an hour's worth of
+    /// them, CLIENTS@stalled for a third of the clients that stops reading.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "1000@50,5000@10,10000@5,10000@2,19500@2,5000@10x20,10000@idle,1000@50+slow,100@hour,60@stalled"
     )]
     pub rows: Vec<Scenario>,
     /// Deliveries of one measurement, about.
     #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     pub deliveries: u64,
-    /// How often each row is measured.
+    /// How often each row is measured; those of an hour and of stalled clients are measured once.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=20))]
     pub repeat: u32,
     /// Size of an event in bytes.
@@ -59,204 +55,216 @@ pub struct Options {
     /// New connections a second.
     #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub connects_per_second: u32,
-    /// Megabytes that are sent to each client while a third of them does not read; 0 leaves that table out.
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(0..=1000))]
-    pub slow_megabytes: u32,
-    /// A Markdown document whose section between the two marks is replaced by the report.
+    /// Megabytes that are sent to each client while a third of them does not read.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub stalled_megabytes: u32,
+    /// A Markdown document whose sections between marks are replaced by what was measured; others stay.
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
 }
 
-/// Measures everything and returns the rows of both tables. Progress goes to the standard error stream.
+impl Options {
+    /// Where the programs are.
+    ///
+    /// # Errors
+    /// When the user has no home.
+    pub fn programs(&self) -> Result<Programs> {
+        let peers = match &self.peers {
+            Some(peers) => peers.clone(),
+            None => match std::env::var_os("XDG_CACHE_HOME").filter(|path| !path.is_empty()) {
+                Some(cache) => PathBuf::from(cache).join("freshet/peers"),
+                None => PathBuf::from(std::env::var_os("HOME").context("HOME is not set; give `--peers`")?)
+                    .join(".cache/freshet/peers"),
+            },
+        };
+        Ok(Programs {
+            freshet: self.freshet.clone(),
+            freshet_configuration: self.config.clone(),
+            peers: std::path::absolute(peers)?,
+        })
+    }
+}
+
+/// What came of the measurements of one server in one scenario.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome<M> {
+    /// The server is not there; what to do about it.
+    Absent(String),
+    /// One result for each repetition that succeeded, and a reason for each that failed.
+    Measured {
+        /// The results.
+        measurements: Vec<M>,
+        /// The reasons.
+        failures: Vec<String>,
+    },
+}
+
+impl<M> Outcome<M> {
+    /// The results; none of an absent server.
+    #[must_use]
+    pub fn measurements(&self) -> &[M] {
+        match self {
+            Self::Absent(_) => &[],
+            Self::Measured { measurements, .. } => measurements,
+        }
+    }
+
+    /// Least, median and greatest of one figure; `None` when there is no result.
+    #[must_use]
+    pub fn spread(&self, figure: impl Fn(&M) -> f64) -> Option<Spread> {
+        Spread::of(self.measurements().iter().map(figure))
+    }
+}
+
+/// The outcome of one server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry<M> {
+    /// The server.
+    pub server: Server,
+    /// What came of it.
+    pub outcome: Outcome<M>,
+}
+
+/// All servers in one scenario.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table<S, M> {
+    /// The scenario, as far as its kind does not say it.
+    pub scenario: S,
+    /// The servers, in the order of the command line.
+    pub entries: Vec<Entry<M>>,
+}
+
+/// Everything that was measured. Tables are numbers of clients where no pace says them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Results {
+    /// Events to clients that read at once.
+    pub fan_out: Vec<Table<Pace, FanOut>>,
+    /// Clients and no events.
+    pub idle: Vec<Table<usize, Idle>>,
+    /// One slow client in a hundred.
+    pub slow: Vec<Table<Pace, Slow>>,
+    /// Memory over an hour's worth of events.
+    pub hour: Vec<Table<usize, Hour>>,
+    /// A third of the clients stops reading.
+    pub stalled: Vec<Table<usize, Stalled>>,
+}
+
+/// Measures everything. Progress goes to the standard error stream. A server that fails is in the results with its
+/// reason, and the others go on.
 ///
 /// # Errors
-/// When a server cannot be started, refuses clients or events, or does not end.
-pub fn measure_all(options: &Options) -> Result<(Vec<Row>, Vec<SlowRow>)> {
-    raise_open_files(MAX_CLIENTS.min(largest(options)) + SPARE_FILES)?;
-    let mut servers = vec![Server::Floor];
-    if let Some(binary) = options.freshet.clone() {
-        servers.push(Server::Freshet { binary, configuration: options.config.clone() });
-    }
-    let mut rows = Vec::new();
+/// When too few files may be open, or no measurement succeeds.
+pub fn measure_all(options: &Options) -> Result<Results> {
+    let largest = options.rows.iter().map(Scenario::clients).max().unwrap_or(0);
+    raise_open_files(MAX_CLIENTS.min(largest) + SPARE_FILES)?;
+    let conditions = Conditions {
+        programs: options.programs()?,
+        event_bytes: usize::try_from(options.event_bytes)?,
+        connects_per_second: options.connects_per_second,
+        deliveries: options.deliveries,
+        stalled_bytes: u64::from(options.stalled_megabytes) * 1_000_000,
+    };
+    let mut results = Results::default();
+    let mut run = Run { options, conditions: &conditions, succeeded: 0 };
     for scenario in &options.rows {
-        let mut measurements = vec![Vec::new(); servers.len()];
-        for repetition in 0..options.repeat {
-            // Who goes first changes, so that a machine that warms up or is disturbed favours nobody.
-            let mut order: Vec<usize> = (0..servers.len()).collect();
-            if repetition % 2 == 1 {
-                order.reverse();
+        match *scenario {
+            Scenario::FanOut(pace) => {
+                let entries =
+                    run.entries(scenario, options.repeat, |server| fan_out(server, &pace, &conditions));
+                results.fan_out.push(Table { scenario: pace, entries });
             }
-            for index in order {
-                let name = servers[index].name();
-                let measurement = measure(&servers[index], scenario, options)
-                    .with_context(|| format!("{name} with {scenario} failed"))?;
-                eprintln!(
-                    "{scenario} {name}: {:.2} CPU s per million, {:.1} KiB a connection, p50 {:.1} ms, p99 {:.1} ms, lost {}",
-                    measurement.cpu_seconds_per_million,
-                    measurement.connected_kib,
-                    measurement.p50_millis,
-                    measurement.p99_millis,
-                    measurement.lost
-                );
-                measurements[index].push(measurement);
+            Scenario::Slow(pace) => {
+                let entries =
+                    run.entries(scenario, options.repeat, |server| slow(server, &pace, &conditions));
+                results.slow.push(Table { scenario: pace, entries });
+            }
+            Scenario::Idle { clients } => {
+                let entries =
+                    run.entries(scenario, options.repeat, |server| idle(server, clients, &conditions));
+                results.idle.push(Table { scenario: clients, entries });
+            }
+            Scenario::Hour { clients } => {
+                let entries = run.entries(scenario, 1, |server| hour(server, clients, &conditions));
+                results.hour.push(Table { scenario: clients, entries });
+            }
+            Scenario::Stalled { clients } => {
+                let entries = run.entries(scenario, 1, |server| stalled(server, clients, &conditions));
+                results.stalled.push(Table { scenario: clients, entries });
             }
         }
-        let floor = measurements[0].clone();
-        for (server, measurements) in servers.iter().zip(measurements) {
-            rows.push(Row {
-                scenario: *scenario,
-                server: server.name().to_owned(),
-                measurements,
-                floor: floor.clone(),
-            });
-        }
     }
-    let mut slow_rows = Vec::new();
-    if options.slow_megabytes > 0 {
-        for server in &servers {
-            let row = measure_slow(server, options)
-                .with_context(|| format!("{} with slow clients failed", server.name()))?;
-            eprintln!(
-                "{SLOW_STALLED} of {SLOW_CLIENTS} stop reading, {}: {} KiB more",
-                row.server, row.growth_kib
-            );
-            slow_rows.push(row);
+    ensure!(run.succeeded > 0, "no measurement succeeded");
+    Ok(results)
+}
+
+struct Run<'a> {
+    options: &'a Options,
+    conditions: &'a Conditions,
+    succeeded: u64,
+}
+
+impl Run<'_> {
+    fn entries<M: fmt::Debug>(
+        &mut self,
+        scenario: &Scenario,
+        repetitions: u32,
+        measure: impl Fn(Server) -> Result<M>,
+    ) -> Vec<Entry<M>> {
+        let mut entries: Vec<Entry<M>> = self
+            .options
+            .servers
+            .iter()
+            .map(|server| Entry {
+                server: *server,
+                outcome: match self.conditions.programs.absence(server.product) {
+                    Some(reason) => Outcome::Absent(reason),
+                    None => Outcome::Measured { measurements: Vec::new(), failures: Vec::new() },
+                },
+            })
+            .collect();
+        for repetition in 0..repetitions {
+            for place in order(entries.len(), repetition) {
+                let Entry { server, outcome } = &mut entries[place];
+                let Outcome::Measured { measurements, failures } = outcome else { continue };
+                match measure(*server) {
+                    Ok(measurement) => {
+                        eprintln!("{scenario} {server}: {measurement:.1?}");
+                        measurements.push(measurement);
+                        self.succeeded += 1;
+                    }
+                    Err(error) => {
+                        eprintln!("{scenario} {server} failed: {error:#}");
+                        failures.push(format!("{error:#}"));
+                    }
+                }
+            }
         }
-    }
-    Ok((rows, slow_rows))
-}
-
-fn largest(options: &Options) -> usize {
-    options.rows.iter().map(|row| row.clients).max().unwrap_or(0).max(SLOW_CLIENTS)
-}
-
-/// A server with its clients, connected and warm.
-struct Stage {
-    process: ServerProcess,
-    swarm: Swarm,
-    /// Its resident memory without clients, in KiB.
-    idle_kib: u64,
-    /// With all clients, in KiB.
-    connected_kib: u64,
-    next_sequence: u64,
-}
-
-impl Stage {
-    fn prepare(
-        server: &Server,
-        clients: usize,
-        batch_events: u64,
-        event_bytes: usize,
-        options: &Options,
-    ) -> Result<Self> {
-        let process = ServerProcess::start(server)?;
-        let mut swarm = Swarm::new()?;
-        swarm.idle(SETTLE)?;
-        let idle_kib = memory(process.process_id())?.resident_kib;
-        let target = Target {
-            address: process.address(),
-            path: "/events".to_owned(),
-            connects_per_second: options.connects_per_second,
-        };
-        swarm.connect(&target, clients).with_context(|| process.end_of_log())?;
-        swarm.idle(SETTLE)?;
-        let connected_kib = memory(process.process_id())?.resident_kib;
-        let warm_up = Plan {
-            first_sequence: 1,
-            batches: WARM_UP_BATCHES,
-            batch_events,
-            interval: WARM_UP_INTERVAL,
-            event_bytes,
-            drain: DRAIN,
-        };
-        swarm.run(process.address(), &warm_up, || Ok(())).with_context(|| process.end_of_log())?;
-        let next_sequence = 1 + WARM_UP_BATCHES * batch_events;
-        Ok(Self { process, swarm, idle_kib, connected_kib, next_sequence })
+        entries
     }
 }
 
-fn measure(server: &Server, scenario: &Scenario, options: &Options) -> Result<Measurement> {
-    let event_bytes = usize::try_from(options.event_bytes)?;
-    let mut stage = Stage::prepare(server, scenario.clients, scenario.batch_events, event_bytes, options)?;
-    let process_id = stage.process.process_id();
-    let plan = Plan {
-        first_sequence: stage.next_sequence,
-        batches: scenario.batches(options.deliveries),
-        batch_events: scenario.batch_events,
-        interval: scenario.interval(),
-        event_bytes,
-        drain: DRAIN,
-    };
-    let started = Instant::now();
-    let others = || {
-        Ok::<_, Error>(machine_cpu_seconds()? - cpu_seconds(process_id)? - cpu_seconds(std::process::id())?)
-    };
-    let others_before = others()?;
-    let cpu_before = cpu_seconds(process_id)?;
-    let tally = stage
-        .swarm
-        .run(stage.process.address(), &plan, || Ok(()))
-        .with_context(|| stage.process.end_of_log())?;
-    let cpu_used = cpu_seconds(process_id)? - cpu_before;
-    let others_used = (others()? - others_before).max(0.0);
-    let machine_seconds =
-        started.elapsed().as_secs_f64() * std::thread::available_parallelism()?.get() as f64;
-    let loaded_kib = memory(process_id)?.resident_kib;
-    let expected = scenario.clients as u64 * plan.batches * plan.batch_events;
-    ensure!(tally.delivered > 0, "nothing was delivered");
-    let kib_each = |kib: u64| kib.saturating_sub(stage.idle_kib) as f64 / scenario.clients as f64;
-    let millis = |per_mille| tally.latency_nanos.quantile(per_mille).unwrap_or(0) as f64 / 1e6;
-    let measurement = Measurement {
-        cpu_seconds_per_million: cpu_used * 1e6 / tally.delivered as f64,
-        connected_kib: kib_each(stage.connected_kib),
-        loaded_kib: kib_each(loaded_kib),
-        p50_millis: millis(500),
-        p99_millis: millis(990),
-        others_percent: 100.0 * others_used / machine_seconds,
-        lost: expected - tally.delivered,
-        misplaced: tally.duplicates + tally.out_of_order,
-    };
-    drop(stage.swarm);
-    stage.process.terminate()?;
-    Ok(measurement)
+/// Who goes when. The order turns around with each repetition, so that a machine that warms up or is disturbed
+/// favours nobody.
+fn order(servers: usize, repetition: u32) -> Vec<usize> {
+    let forwards = 0..servers;
+    if repetition % 2 == 1 { forwards.rev().collect() } else { forwards.collect() }
 }
 
-fn measure_slow(server: &Server, options: &Options) -> Result<SlowRow> {
-    let bytes_each = u64::from(options.slow_megabytes) * 1_000_000;
-    let mut stage = Stage::prepare(server, SLOW_CLIENTS, SLOW_BATCH_EVENTS, SLOW_EVENT_BYTES, options)?;
-    let process_id = stage.process.process_id();
-    let before_kib = memory(process_id)?.resident_kib;
-    stage.swarm.stall(SLOW_STALLED)?;
-    let plan = Plan {
-        first_sequence: stage.next_sequence,
-        batches: bytes_each / (SLOW_EVENT_BYTES as u64 * SLOW_BATCH_EVENTS),
-        batch_events: SLOW_BATCH_EVENTS,
-        interval: SLOW_INTERVAL,
-        event_bytes: SLOW_EVENT_BYTES,
-        drain: DRAIN,
-    };
-    let mut greatest_kib = before_kib;
-    let mut next_look = Instant::now();
-    let tally = stage.swarm.run(stage.process.address(), &plan, || {
-        if Instant::now() >= next_look {
-            greatest_kib = greatest_kib.max(memory(process_id)?.resident_kib);
-            next_look = Instant::now() + MEMORY_INTERVAL;
-        }
-        Ok(())
-    })?;
-    greatest_kib = greatest_kib.max(memory(process_id)?.resident_kib);
-    stage.swarm.resume(RESUME)?;
-    let readers = (SLOW_CLIENTS - SLOW_STALLED) as u64;
-    let row = SlowRow {
-        server: server.name().to_owned(),
-        clients: SLOW_CLIENTS,
-        stalled: SLOW_STALLED,
-        bytes_each,
-        growth_kib: greatest_kib - before_kib,
-        closed: stage.swarm.closed(),
-        lost: readers * plan.batches * plan.batch_events - tally.delivered,
-    };
-    drop(stage.swarm);
-    stage.process.terminate()?;
-    Ok(row)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_turns_around() {
+        assert_eq!(order(3, 0), [0, 1, 2]);
+        assert_eq!(order(3, 1), [2, 1, 0]);
+        assert_eq!(order(3, 2), [0, 1, 2]);
+    }
+
+    #[test]
+    fn the_spread_of_an_outcome_is_that_of_its_results() {
+        let measured = Outcome::Measured { measurements: vec![3.0, 1.0, 2.0], failures: vec!["x".into()] };
+        assert_eq!(measured.spread(|value| *value).unwrap().median, 2.0);
+        assert_eq!(Outcome::<f64>::Absent("x".into()).spread(|value| *value), None);
+    }
 }

@@ -1,26 +1,29 @@
 //! The floor: what the kernel alone costs for a fan-out.
 //!
 //! One thread, and for each event one `send()` of a prepared buffer to each client. It speaks just enough HTTP to
-//! be measured by the same clients: `GET` subscribes, `POST` publishes the lines of its body. The bytes that a
-//! client receives for an event are those of a real server: chunk, `id`, `event`, `data`. It is no server for
-//! use: a client whose socket is full misses the event.
+//! be measured by the same clients: `GET` subscribes, by WebSocket when it asks for the upgrade, `POST` publishes the
+//! lines of its body. The bytes that a client receives for an event are those of the daemon. It is no server for use:
+//! a client whose socket is full misses the event, and what a WebSocket client says is not read.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use memchr::memmem;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use serde::{Deserialize, Serialize};
 
-use crate::sse::find;
+use crate::server::Transport;
+use crate::websocket::{ACCEPT, KEY, Opcode, write_server_head};
 
 const LISTENER: Token = Token(usize::MAX);
 /// The longest request that is accepted, in bytes.
 const MAX_REQUEST_BYTES: usize = 16 << 20;
 const STREAM_HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-cache\r\n\
-    Transfer-Encoding: chunked\r\n\r\n";
+    Connection: close\r\n\r\n";
+const SUBSCRIBED: &str = "{\"type\":\"subscribed\",\"channel\":\"iceberg\",\"position\":\"0000000000000000-0\",\"recovered\":true}";
 
 /// What the floor has done so far; the body of its answer to `POST`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,7 +40,7 @@ pub struct Sends {
 struct Connection {
     stream: TcpStream,
     request: Vec<u8>,
-    subscribed: bool,
+    subscribed: Option<Transport>,
 }
 
 /// The floor server.
@@ -49,7 +52,9 @@ pub struct Floor {
     free: Vec<usize>,
     sends: Sends,
     accepted: u64,
-    frame: Vec<u8>,
+    /// The bytes of the event that is being sent, for each transport.
+    sse_frame: Vec<u8>,
+    websocket_frame: Vec<u8>,
 }
 
 impl Floor {
@@ -69,7 +74,8 @@ impl Floor {
             free: Vec::new(),
             sends: Sends::default(),
             accepted: 0,
-            frame: Vec::new(),
+            sse_frame: Vec::new(),
+            websocket_frame: Vec::new(),
         })
     }
 
@@ -120,7 +126,7 @@ impl Floor {
                 self.connections.len() - 1
             });
             self.poll.registry().register(&mut stream, Token(index), Interest::READABLE)?;
-            self.connections[index] = Some(Connection { stream, request: Vec::new(), subscribed: false });
+            self.connections[index] = Some(Connection { stream, request: Vec::new(), subscribed: None });
         }
     }
 
@@ -135,20 +141,22 @@ impl Floor {
             let Some(Some(connection)) = self.connections.get_mut(index) else { return Ok(()) };
             match connection.stream.read(buffer) {
                 Ok(0) => bail!("closed by the client"),
+                Ok(_) if connection.subscribed.is_some() => continue,
                 Ok(read) => connection.request.extend_from_slice(&buffer[..read]),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error.into()),
             }
             ensure!(connection.request.len() <= MAX_REQUEST_BYTES, "the request is too long");
-            let Some(head_bytes) = find(&connection.request, b"\r\n\r\n").map(|end| end + 4) else {
+            let Some(head_bytes) = memmem::find(&connection.request, b"\r\n\r\n").map(|end| end + 4) else {
                 continue;
             };
             if connection.request.starts_with(b"GET ") {
                 self.accepted += 1;
-                connection.request = Vec::new();
-                connection.subscribed = true;
-                connection.stream.write_all(first_bytes(self.accepted).as_bytes())?;
+                let request = std::mem::take(&mut connection.request);
+                let (transport, answer) = subscribe(&request, self.accepted)?;
+                connection.subscribed = Some(transport);
+                connection.stream.write_all(&answer)?;
                 continue;
             }
             let body_bytes = content_length(&connection.request[..head_bytes])?;
@@ -170,15 +178,19 @@ impl Floor {
     /// The loop that everything is compared with.
     fn publish(&mut self, lines: &[u8]) -> Result<()> {
         for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-            self.frame.clear();
-            write_frame(&mut self.frame, line)?;
+            self.sse_frame.clear();
+            write_sse_frame(&mut self.sse_frame, line)?;
+            self.websocket_frame.clear();
+            write_websocket_frame(&mut self.websocket_frame, line)?;
             for index in 0..self.connections.len() {
                 let Some(connection) = &mut self.connections[index] else { continue };
-                if !connection.subscribed {
-                    continue;
-                }
-                match connection.stream.write(&self.frame) {
-                    Ok(written) if written == self.frame.len() => self.sends.complete += 1,
+                let frame = match connection.subscribed {
+                    Some(Transport::Sse) => &self.sse_frame,
+                    Some(Transport::WebSocket) => &self.websocket_frame,
+                    None => continue,
+                };
+                match connection.stream.write(frame) {
+                    Ok(written) if written == frame.len() => self.sends.complete += 1,
                     Err(error) if error.kind() == ErrorKind::WouldBlock => self.sends.would_block += 1,
                     Ok(_) => {
                         self.sends.partial += 1;
@@ -192,60 +204,114 @@ impl Floor {
     }
 }
 
-/// The head of a stream and its `connected` event.
-fn first_bytes(client: u64) -> String {
-    let event = format!(
-        "retry: 3000\n\nevent: connected\ndata: {{\"clientId\": \"00000000-0000-4000-8000-{client:012x}\"}}\n\n"
+/// How a client subscribes by this request, and the first bytes of the answer.
+fn subscribe(request: &[u8], client: u64) -> Result<(Transport, Vec<u8>)> {
+    let Some(key) = header(request, "sec-websocket-key")? else {
+        let event = format!(
+            "retry: 3000\n\nevent: connected\ndata: {{\"clientId\": \"00000000-0000-4000-8000-{client:012x}\"}}\n\n"
+        );
+        return Ok((Transport::Sse, format!("{STREAM_HEAD}{event}").into_bytes()));
+    };
+    // One key has a known answer; computing others is no part of a fan-out.
+    ensure!(key == KEY, "only the benchmark's own clients are served");
+    let mut answer = format!(
+        "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: {ACCEPT}\r\n"
     );
-    format!("{STREAM_HEAD}{:X}\r\n{event}\r\n", event.len())
+    if let Some(protocol) = header(request, "sec-websocket-protocol")? {
+        answer.push_str(&format!("Sec-WebSocket-Protocol: {protocol}\r\n"));
+    }
+    answer.push_str("\r\n");
+    let mut answer = answer.into_bytes();
+    write_server_head(&mut answer, Opcode::Text, SUBSCRIBED.len());
+    answer.extend_from_slice(SUBSCRIBED.as_bytes());
+    Ok((Transport::WebSocket, answer))
 }
 
-/// Appends an event as one chunk of the stream.
-fn write_frame(frame: &mut Vec<u8>, event: &[u8]) -> Result<()> {
-    let id = event_id(event).context("an event without id")?;
-    let fields_bytes = "id: \nevent: iceberg-mutation\ndata: \n\n".len() + id.len() + event.len();
-    write!(frame, "{fields_bytes:X}\r\nid: {id}\nevent: iceberg-mutation\ndata: ")?;
+/// Appends an event as server-sent event.
+fn write_sse_frame(frame: &mut Vec<u8>, event: &[u8]) -> Result<()> {
+    write!(frame, "id: {}\nevent: iceberg-mutation\ndata: ", event_id(event)?)?;
     frame.extend_from_slice(event);
-    frame.extend_from_slice(b"\n\n\r\n");
+    frame.extend_from_slice(b"\n\n");
     Ok(())
 }
 
-fn event_id(event: &[u8]) -> Option<&str> {
+/// Appends an event as WebSocket frame.
+fn write_websocket_frame(frame: &mut Vec<u8>, event: &[u8]) -> Result<()> {
+    let before = format!(
+        "{{\"type\":\"event\",\"channel\":\"iceberg\",\"event\":\"iceberg-mutation\",\"id\":\"{}\",\"position\":\"0000000000000000-0\",\"data\":",
+        event_id(event)?
+    );
+    write_server_head(frame, Opcode::Text, before.len() + event.len() + 1);
+    frame.extend_from_slice(before.as_bytes());
+    frame.extend_from_slice(event);
+    frame.push(b'}');
+    Ok(())
+}
+
+fn event_id(event: &[u8]) -> Result<&str> {
     let name = b"\"eventId\":\"";
-    let value = &event[find(event, name)? + name.len()..];
-    std::str::from_utf8(&value[..find(value, b"\"")?]).ok()
+    let start = memmem::find(event, name).context("an event without id")? + name.len();
+    let end = memmem::find(&event[start..], b"\"").context("an id without end")?;
+    Ok(std::str::from_utf8(&event[start..start + end])?)
+}
+
+/// The value of a header field, whose name is given in lower case.
+fn header<'a>(head: &'a [u8], wanted: &str) -> Result<Option<&'a str>> {
+    let head = std::str::from_utf8(head)?;
+    let mut fields = head.split("\r\n").filter_map(|line| line.split_once(':'));
+    Ok(fields.find(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, value)| value.trim()))
 }
 
 fn content_length(head: &[u8]) -> Result<usize> {
-    let head = std::str::from_utf8(head)?;
-    let mut fields = head.split("\r\n").filter_map(|line| line.split_once(':'));
-    let (_, value) =
-        fields.find(|(name, _)| name.eq_ignore_ascii_case("content-length")).context("no content length")?;
-    Ok(value.trim().parse()?)
+    Ok(header(head, "content-length")?.context("no content length")?.parse()?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::response::ResponseDecoder;
+    use crate::websocket::{Frames, Incoming, upgrade_request};
+
+    const EVENT: &[u8] = br#"{"sentNanos":"1","eventId":"load-1","x":2}"#;
 
     #[test]
-    fn a_frame_is_one_chunk_with_the_contract_s_fields() {
-        let event = br#"{"sentNanos":"1","eventId":"load-1","x":2}"#;
-        let mut stream = STREAM_HEAD.as_bytes().to_vec();
-        write_frame(&mut stream, event).unwrap();
-        let mut input = stream.as_slice();
-        let body = ResponseDecoder::default().next_piece(&mut input).unwrap().unwrap();
+    fn a_frame_has_the_contract_s_fields_for_each_transport() {
+        let mut bytes = Vec::new();
+        write_sse_frame(&mut bytes, EVENT).unwrap();
         let expected =
-            format!("id: load-1\nevent: iceberg-mutation\ndata: {}\n\n", String::from_utf8_lossy(event));
-        assert_eq!(body, expected.as_bytes());
-        assert_eq!(input, b"\r\n");
+            format!("id: load-1\nevent: iceberg-mutation\ndata: {}\n\n", String::from_utf8_lossy(EVENT));
+        assert_eq!(bytes, expected.as_bytes());
+
+        bytes.clear();
+        write_websocket_frame(&mut bytes, EVENT).unwrap();
+        let mut messages = 0;
+        let read = Frames::default().feed(&bytes, |incoming| {
+            let Incoming::Message(message) = incoming else { panic!("{incoming:?}") };
+            let value: serde_json::Value = serde_json::from_slice(message)?;
+            assert_eq!((&value["type"], &value["id"]), (&"event".into(), &"load-1".into()));
+            assert_eq!(value["data"], serde_json::from_slice::<serde_json::Value>(EVENT)?);
+            messages += 1;
+            Ok(())
+        });
+        read.unwrap();
+        assert_eq!(messages, 1);
+    }
+
+    #[test]
+    fn the_upgrade_is_answered_with_its_key_and_protocol() {
+        let request = upgrade_request("/ws", "127.0.0.1:80".parse().unwrap(), "freshet.v1");
+        let (transport, answer) = subscribe(request.as_bytes(), 1).unwrap();
+        assert_eq!(transport, Transport::WebSocket);
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(answer.contains(&format!("\r\nSec-WebSocket-Accept: {ACCEPT}\r\n")), "{answer}");
+        assert!(answer.contains("\r\nSec-WebSocket-Protocol: freshet.v1\r\n\r\n"), "{answer}");
+        assert!(subscribe(b"GET / HTTP/1.1\r\nSec-WebSocket-Key: x\r\n\r\n", 1).is_err());
+        assert_eq!(subscribe(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", 1).unwrap().0, Transport::Sse);
     }
 
     #[test]
     fn requests_without_what_is_needed_are_refused() {
         assert!(content_length(b"POST / HTTP/1.1\r\nHost: x\r\n\r\n").is_err());
-        assert!(write_frame(&mut Vec::new(), b"{}").is_err());
+        assert!(write_sse_frame(&mut Vec::new(), b"{}").is_err());
         assert_eq!(content_length(b"POST / HTTP/1.1\r\ncontent-length: 12\r\n\r\n").unwrap(), 12);
     }
 }

@@ -1,18 +1,20 @@
-//! Measures the fan-out to SSE clients against its floor.
+//! Measures the fan-out to SSE and WebSocket clients against its floor and against other servers.
 //!
-//! **What is measured.** For each row of clients and events a second: CPU seconds of the server for a million
-//! deliveries, its memory for each connection, the latency from publication to reception, and what was lost,
-//! came twice or out of order. The daemon is compared with the floor, a plain loop of `send()`, on the same
-//! machine in the same run, in turns.
+//! **What is measured.** For each server, transport, and row of clients and events a second: CPU seconds of the server
+//! for a million deliveries, its memory and CPU for each connection, the latency from publication to reception, and
+//! what was lost, came twice or out of order. Besides: bursts, clients without events, one slow client in a hundred,
+//! the memory after an hour's worth of events, and clients that stop reading. The daemon, the floor, nchan, Centrifugo
+//! and plain Node.js services get the same events at the same pace on the same machine in one run, in turns.
 //!
 //! ```text
+//! tests/load/peers/install
 //! cargo build --release -p freshet -p freshet-load
 //! freshet-load bench --freshet target/release/freshet --out docs/benchmarks.md
 //! ```
 //!
 //! **What it promises.** Every figure comes from exact counts: each event has a number, each client must receive
 //! each number once and in order. Runs are bounded in time and count, talk to loopback only, and end only the
-//! processes that they started.
+//! processes that they started. A server that is absent or fails has a line that says so.
 //!
 //! **What it may not touch.** The daemon's code: it knows the wire contract and nothing else.
 //!
@@ -21,28 +23,37 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`mod@bench`] | runs the servers one after the other and measures them |
-//! | [`swarm`] | many SSE clients and the publisher on one thread |
-//! | [`publisher`] | the connection that publishes |
-//! | [`floor`] | the plain loop of `send()` |
+//! | [`mod@bench`] | runs the servers one after the other, in every scenario |
+//! | [`measure`] | one measurement: start, connect, publish, read the meters, end |
+//! | [`server`] | the servers, and how each is spoken to |
 //! | [`process`] | the servers as processes |
-//! | [`system`] | clock, CPU time, memory, limits |
+//! | [`floor`] | the plain loop of `send()` |
+//! | [`swarm`], [`client`] | many clients and the publisher on one thread |
+//! | [`publisher`] | the connection that publishes |
 //! | [`scenario`], [`event`] | what is published, how fast, to how many |
-//! | [`response`], [`sse`] | HTTP and SSE, in pieces of any size |
+//! | [`response`], [`sse`], [`websocket`] | HTTP, SSE and WebSocket, in pieces of any size |
 //! | [`tally`], [`histogram`], [`statistics`] | counting |
-//! | [`report`] | the tables |
+//! | [`system`] | clock, CPU time, memory, limits |
+//! | [`targets`] | what the daemon is to reach |
+//! | [`report`], [`tables`] | the report |
 
 pub mod bench;
+pub mod client;
 pub mod event;
 pub mod floor;
 pub mod histogram;
+pub mod measure;
 pub mod process;
 pub mod publisher;
 pub mod report;
 pub mod response;
 pub mod scenario;
+pub mod server;
 pub mod sse;
 pub mod statistics;
 pub mod swarm;
 pub mod system;
+pub mod tables;
 pub mod tally;
+pub mod targets;
+pub mod websocket;

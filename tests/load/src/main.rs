@@ -8,15 +8,21 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use clap::{Parser, Subcommand};
 use freshet_load::bench::{Options, measure_all};
+use freshet_load::client::Target;
 use freshet_load::floor::Floor;
-use freshet_load::report::{BEGIN, Circumstances, END, markdown, replace_section};
+use freshet_load::process::Programs;
+use freshet_load::report::{Circumstances, Section, replace_sections, sections};
 use freshet_load::scenario::MAX_CLIENTS;
-use freshet_load::swarm::{Swarm, Target};
+use freshet_load::server::{Product, Server, Transport};
+use freshet_load::swarm::Swarm;
 use freshet_load::system::{describe_machine, raise_open_files};
 use freshet_load::tally::Tally;
 
 #[derive(Debug, Parser)]
-#[command(version, about = "Measures the fan-out to SSE clients against a plain loop of send()")]
+#[command(
+    version,
+    about = "Measures the fan-out to SSE and WebSocket clients against a plain loop of send() and other servers"
+)]
 struct CommandLine {
     #[command(subcommand)]
     command: Command,
@@ -24,16 +30,22 @@ struct CommandLine {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Measure the daemon against the floor and print the tables.
+    /// Measure the daemon, the floor and other servers side by side, and print the tables.
     Bench(Box<Options>),
-    /// Open SSE clients and count what they receive; the result is one line of JSON.
+    /// Open clients of a running daemon and count what they receive; the result is one line of JSON.
     Clients {
         /// Address of the server, on loopback.
         #[arg(long)]
         target: SocketAddr,
-        /// Path and query of the stream.
-        #[arg(long, default_value = "/events")]
-        path: String,
+        /// How the clients receive.
+        #[arg(long, value_enum, default_value = "sse")]
+        transport: Transport,
+        /// Path and query of the stream [default: /events for SSE, /ws for WebSocket].
+        #[arg(long)]
+        path: Option<String>,
+        /// `Sec-WebSocket-Protocol` of the upgrade.
+        #[arg(long, default_value = "freshet.v1")]
+        subprotocol: String,
         /// How many clients.
         #[arg(long, default_value_t = 1000)]
         clients: usize,
@@ -55,9 +67,11 @@ enum Command {
 fn main() -> Result<()> {
     match CommandLine::parse().command {
         Command::Bench(options) => bench(&options),
-        Command::Clients { target, path, clients, connects_per_second, seconds } => {
-            let target = Target { address: target, path, connects_per_second };
-            count(&target, clients, Duration::from_secs(seconds))
+        Command::Clients { target, transport, path, subprotocol, clients, connects_per_second, seconds } => {
+            let server = Server { transport, product: Product::Freshet };
+            let standard = server.target(target, connects_per_second);
+            let path = path.unwrap_or(standard.path);
+            count(Target { path, subprotocol, ..standard }, clients, Duration::from_secs(seconds))
         }
         Command::Floor { listen } => {
             ensure!(listen.ip().is_loopback(), "only loopback addresses are allowed");
@@ -73,49 +87,63 @@ fn main() -> Result<()> {
 fn bench(options: &Options) -> Result<()> {
     // A document that cannot take the report should be known before the measurement, not after it.
     if let Some(path) = &options.out {
-        write_section(path, None)?;
+        let document = read_document(path, options)?;
+        replace_sections(&document, Section::of(&options.rows).into_iter().map(|section| (section, "")))
+            .with_context(|| path.display().to_string())?;
     }
     let machine = describe_machine();
-    let (rows, slow_rows) = measure_all(options)?;
+    let versions = versions(options, &options.programs()?)?;
+    let results = measure_all(options)?;
     // The name of a binary is enough: where it lies on this machine helps nobody.
     let name = |argument: String| match Path::new(&argument).file_name() {
         Some(name) if Path::new(&argument).is_absolute() => name.to_string_lossy().into_owned(),
         _ => argument,
     };
     let arguments: Vec<String> = std::env::args().skip(1).map(name).collect();
-    let circumstances = Circumstances {
-        command: format!("freshet-load {}", arguments.join(" ")),
-        machine,
-        event_bytes: usize::try_from(options.event_bytes)?,
-        repetitions: usize::try_from(options.repeat)?,
-    };
-    let report = markdown(&circumstances, &rows, &slow_rows);
-    println!("{report}");
-    options.out.as_deref().map_or(Ok(()), |path| write_section(path, Some(&report)))
-}
-
-/// Replaces the section of the document, or only checks that it could.
-fn write_section(path: &Path, report: Option<&str>) -> Result<()> {
-    let document = if path.exists() {
-        std::fs::read_to_string(path).with_context(|| path.display().to_string())?
-    } else {
-        format!("# Benchmarks\n\n{BEGIN}\n{END}\n")
-    };
-    let replaced =
-        replace_section(&document, report.unwrap_or_default()).with_context(|| path.display().to_string())?;
-    if report.is_some() {
-        std::fs::write(path, replaced).with_context(|| path.display().to_string())?;
+    let command = format!("freshet-load {}", arguments.join(" "));
+    let sections = sections(&Circumstances { command, machine, versions }, options, &results);
+    for (_, text) in &sections {
+        println!("{text}");
+    }
+    if let Some(path) = &options.out {
+        let texts = sections.iter().map(|(section, text)| (*section, text.as_str()));
+        // Read again: a benchmark takes long, and somebody may have written meanwhile.
+        let document = replace_sections(&read_document(path, options)?, texts)?;
+        std::fs::write(path, document).with_context(|| path.display().to_string())?;
     }
     Ok(())
 }
 
-fn count(target: &Target, clients: usize, duration: Duration) -> Result<()> {
+/// The document, or an empty one with the sections that these rows fill.
+fn read_document(path: &Path, options: &Options) -> Result<String> {
+    if path.exists() {
+        return std::fs::read_to_string(path).with_context(|| path.display().to_string());
+    }
+    let sections = Section::of(&options.rows).into_iter();
+    let marks: Vec<String> =
+        sections.map(|section| format!("{}\n{}\n", section.begin(), section.end())).collect();
+    Ok(format!("# Benchmarks\n\n{}", marks.join("\n")))
+}
+
+/// Names and versions of the servers that are here, each once.
+fn versions(options: &Options, programs: &Programs) -> Result<Vec<String>> {
+    let mut products: Vec<Product> = options.servers.iter().map(|server| server.product).collect();
+    products.sort_unstable();
+    products.dedup();
+    products
+        .into_iter()
+        .filter(|product| programs.absence(*product).is_none())
+        .map(|product| programs.version(product))
+        .collect()
+}
+
+fn count(target: Target, clients: usize, duration: Duration) -> Result<()> {
     ensure!(target.address.ip().is_loopback(), "only loopback addresses are allowed");
     ensure!((1..=MAX_CLIENTS).contains(&clients), "1 to {MAX_CLIENTS} clients");
     ensure!(target.connects_per_second > 0, "at least one connection a second");
     raise_open_files(clients)?;
-    let mut swarm = Swarm::new()?;
-    swarm.connect(target, clients)?;
+    let mut swarm = Swarm::new(target)?;
+    swarm.connect(clients)?;
     swarm.count(Tally::of(0..u64::MAX));
     swarm.idle(duration)?;
     let tally = swarm.tally();

@@ -12,6 +12,30 @@ use crate::response::ResponseDecoder;
 /// The most bytes that are kept of an answer.
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
 
+/// How a server takes several events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Many {
+    /// As lines of JSON in one request.
+    OneRequest,
+    /// Each in a request of its own, the next as soon as the last is answered.
+    BackToBack,
+}
+
+/// How events are put into a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Publication {
+    /// The path that takes them.
+    pub path: String,
+    /// More header fields, each with its line end.
+    pub headers: String,
+    /// What stands before an event.
+    pub before: String,
+    /// What stands behind it.
+    pub behind: String,
+    /// How several are published.
+    pub many: Many,
+}
+
 /// Publishes over one connection.
 #[derive(Debug)]
 pub struct Publisher {
@@ -63,21 +87,23 @@ impl Publisher {
         &self.answer
     }
 
-    /// Starts to publish events, one a line: a line as JSON, several as NDJSON.
+    /// Starts to publish events, one a line: a single one as JSON, several as NDJSON.
     ///
     /// # Errors
     /// When the last request is not answered yet, or the connection fails.
-    pub fn publish(&mut self, lines: &[u8], events: u64) -> Result<()> {
+    pub fn publish(&mut self, publication: &Publication, lines: &[u8], events: u64) -> Result<()> {
         ensure!(!self.busy, "the last request is not answered yet");
+        let Publication { path, headers, before, behind, .. } = publication;
         let content_type = if events == 1 { "application/json" } else { "application/x-ndjson" };
         self.request.clear();
         write!(
             self.request,
-            "POST /api/v2/events HTTP/1.1\r\nHost: {}\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n\r\n",
+            "POST {path} HTTP/1.1\r\nHost: {}\r\n{headers}Content-Type: {content_type}\r\nContent-Length: {}\r\n\r\n{before}",
             self.address,
-            lines.len()
+            before.len() + lines.len() + behind.len()
         )?;
         self.request.extend_from_slice(lines);
+        self.request.extend_from_slice(behind.as_bytes());
         self.written = 0;
         self.decoder = ResponseDecoder::default();
         self.answer.clear();
@@ -142,7 +168,9 @@ impl Publisher {
             self.busy = false;
             let status = self.decoder.status().unwrap_or_default();
             let beginning = String::from_utf8_lossy(&self.answer[..self.answer.len().min(300)]);
-            ensure!((200..300).contains(&status), "the server refused events with {status}: {beginning}");
+            // Centrifugo answers 200 to what it refuses.
+            let is_taken = (200..300).contains(&status) && !self.answer.starts_with(b"{\"error\"");
+            ensure!(is_taken, "the server refused events with {status}: {beginning}");
         }
         Ok(())
     }

@@ -125,6 +125,10 @@ fn read_head(head: &[u8]) -> Result<(u16, Stage)> {
     let status_line = lines.next().unwrap_or_default();
     ensure!(status_line.starts_with("HTTP/1.1 "), "not an HTTP/1.1 response");
     let status = status_line.split(' ').nth(1).unwrap_or_default().parse().context("no status code")?;
+    // What follows on an upgrade is no body, whatever the head says; nchan announces one of no bytes.
+    if status == 101 {
+        return Ok((status, Stage::UntilClose));
+    }
     let mut framing = Stage::UntilClose;
     for (name, value) in lines.filter_map(|line| line.split_once(':')) {
         if name.eq_ignore_ascii_case("transfer-encoding") && value.trim().eq_ignore_ascii_case("chunked") {
@@ -157,7 +161,8 @@ mod tests {
 
     #[test]
     fn each_framing_is_decoded_at_every_split() {
-        let cases: [(&[u8], u16, &[u8], bool); 4] = [
+        let cases: [(&[u8], u16, &[u8], bool); 5] = [
+            (b"HTTP/1.1 101 Switching Protocols\r\nContent-Length: 0\r\n\r\n\x81\x01x", 101, b"\x81\x01x", false),
             (
                 b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nWiki\r\nA;x=y\r\npedia in \n\r\n0\r\nX: y\r\n\r\n",
                 200,

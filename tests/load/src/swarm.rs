@@ -1,70 +1,44 @@
-//! Many SSE clients and the publisher on one thread.
+//! Many clients and the publisher on one thread.
 
 use std::collections::BTreeMap;
-use std::io::{ErrorKind, Read, Write};
-use std::net::SocketAddr;
+use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
-use mio::net::TcpStream;
-use mio::{Events, Interest, Poll, Token};
+use anyhow::{Context, Result, ensure};
+use mio::{Events, Poll, Token};
 
-use crate::event::write_event;
-use crate::publisher::Publisher;
-use crate::response::ResponseDecoder;
-use crate::sse::{Kind, Scanner};
+use crate::client::{Client, Pace, Shared, Stage, Target};
+use crate::event::{Mark, MarkFinder, write_event};
+use crate::publisher::{Many, Publication, Publisher};
 use crate::system::monotonic_nanos;
 use crate::tally::{Order, Tally};
 
 const PUBLISHER: Token = Token(usize::MAX);
-/// Connections that may wait for their first event at a time: below every server's backlog.
+/// Connections that may wait to be ready at a time: below every server's backlog.
 const MAX_IN_FLIGHT: usize = 256;
 /// How long all clients together may take to connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 /// The longest wait for the sockets, so that the observer is called in time.
 const TURN: Duration = Duration::from_millis(20);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    Connecting,
-    /// The request is written, the `connected` event has not come.
-    Waiting,
-    Ready,
-    Closed,
-}
-
-#[derive(Debug)]
-struct Client {
-    stream: Option<TcpStream>,
-    stage: Stage,
-    decoder: ResponseDecoder,
-    scanner: Scanner,
-    order: Order,
-    /// It stopped reading at some time, so that what it receives does not count.
-    stalled: bool,
-}
-
-/// Where the clients connect, and how fast.
-#[derive(Clone, Debug)]
-pub struct Target {
-    /// The server.
-    pub address: SocketAddr,
-    /// Path and query of the stream.
-    pub path: String,
-    /// New connections a second, at most.
-    pub connects_per_second: u32,
-}
+/// While events are published one after the other, the publisher is looked after each time that so many clients have
+/// read: otherwise the distance of two events would depend on how long all clients take.
+const CLIENTS_BETWEEN_LOOKS: usize = 64;
+/// How often and how much a slow client reads.
+const SIP_INTERVAL: Duration = Duration::from_secs(1);
+const SIP_BYTES: usize = 1024;
 
 /// What is published in one run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Plan {
+    /// How events reach the server.
+    pub publication: Publication,
     /// The number of the first event.
     pub first_sequence: u64,
-    /// Requests.
+    /// Requests, or groups of requests when the server takes one event each.
     pub batches: u64,
-    /// Events in each request.
+    /// Events in each.
     pub batch_events: u64,
-    /// From one request to the next.
+    /// From one batch to the next.
     pub interval: Duration,
     /// Size of an event.
     pub event_bytes: usize,
@@ -72,19 +46,30 @@ pub struct Plan {
     pub drain: Duration,
 }
 
+impl Plan {
+    fn events(&self) -> u64 {
+        self.batches * self.batch_events
+    }
+}
+
 /// The clients, their sockets and what they received.
 #[derive(Debug)]
 pub struct Swarm {
     poll: Poll,
     events: Events,
+    target: Target,
     clients: Vec<Client>,
     publisher: Option<Publisher>,
-    buffer: Vec<u8>,
-    tally: Tally,
+    /// The number of the next event, and how many of its batch are to follow.
+    next_sequence: u64,
+    left_in_batch: u64,
+    shared: Shared,
     ready: usize,
     in_flight: usize,
     closed: usize,
     failures: BTreeMap<String, usize>,
+    /// When the slow clients, if there are any, read next.
+    next_sip: Option<Instant>,
 }
 
 impl Swarm {
@@ -92,26 +77,31 @@ impl Swarm {
     ///
     /// # Errors
     /// When the system cannot give a poll.
-    pub fn new() -> Result<Self> {
+    pub fn new(target: Target) -> Result<Self> {
+        let shared =
+            Shared { buffer: vec![0; 256 * 1024], finder: MarkFinder::default(), tally: Tally::default() };
         Ok(Self {
             poll: Poll::new()?,
             events: Events::with_capacity(1024),
+            target,
             clients: Vec::new(),
             publisher: None,
-            buffer: vec![0; 256 * 1024],
-            tally: Tally::default(),
+            next_sequence: 0,
+            left_in_batch: 0,
+            shared,
             ready: 0,
             in_flight: 0,
             closed: 0,
             failures: BTreeMap::new(),
+            next_sip: None,
         })
     }
 
-    /// Connects this many clients and returns when each has had its first event.
+    /// Connects this many clients and returns when each is ready.
     ///
     /// # Errors
     /// When one of them is refused or they take more than a minute.
-    pub fn connect(&mut self, target: &Target, clients: usize) -> Result<()> {
+    pub fn connect(&mut self, clients: usize) -> Result<()> {
         let started = Instant::now();
         while self.ready < clients {
             let elapsed = started.elapsed();
@@ -120,15 +110,22 @@ impl Swarm {
                 "{} of {clients} clients are connected after a minute",
                 self.ready
             );
-            let allowed = elapsed.as_millis() * u128::from(target.connects_per_second) / 1000 + 1;
+            let allowed = elapsed.as_millis() * u128::from(self.target.connects_per_second) / 1000 + 1;
             while self.clients.len() < clients
                 && (self.clients.len() as u128) < allowed
                 && self.in_flight < MAX_IN_FLIGHT
             {
-                self.open(target)?;
+                let token = Token(self.clients.len());
+                self.clients.push(Client::open(&self.target, self.poll.registry(), token)?);
+                self.in_flight += 1;
             }
-            self.turn(Duration::from_millis(1), Some(target))?;
-            ensure!(self.closed == 0, "not every client could connect: {:?}", self.failures);
+            self.turn(Duration::from_millis(1), None)?;
+            ensure!(
+                self.closed == 0,
+                "not every client could connect, but {}: {}",
+                self.ready,
+                self.failures_in_words()
+            );
         }
         Ok(())
     }
@@ -154,7 +151,7 @@ impl Swarm {
                 Order::starting_at(tally.window.start)
             };
         }
-        self.tally = tally;
+        self.shared.tally = tally;
     }
 
     /// Publishes by plan and returns the tally when all is delivered or the drain time is over. The observer is
@@ -162,26 +159,27 @@ impl Swarm {
     ///
     /// # Errors
     /// When the server refuses an event or the publishing connection fails.
-    pub fn run(
-        &mut self,
-        address: SocketAddr,
-        plan: &Plan,
-        mut observe: impl FnMut() -> Result<()>,
-    ) -> Result<Tally> {
-        let published = plan.batches * plan.batch_events;
-        self.count(Tally::of(plan.first_sequence..plan.first_sequence + published));
-        let counted_clients = self.clients.iter().filter(|client| !client.stalled).count() as u64;
+    pub fn run(&mut self, plan: &Plan, mut observe: impl FnMut() -> Result<()>) -> Result<Tally> {
+        self.count(Tally::of(plan.first_sequence..plan.first_sequence + plan.events()));
+        self.next_sequence = plan.first_sequence;
         let started = Instant::now();
         let mut last_published = started;
         let mut batch = 0;
-        while batch < plan.batches
-            || self.tally.delivered < published * counted_clients
-            || self.is_publishing()
-        {
+        loop {
+            let is_publishing = self.is_publishing();
+            let counted_clients =
+                self.clients.iter().filter(|client| client.pace == Pace::Full).count() as u64;
+            if batch == plan.batches
+                && !is_publishing
+                && self.shared.tally.delivered >= plan.events() * counted_clients
+            {
+                break;
+            }
             let due = started + plan.interval * u32::try_from(batch)?;
             let now = Instant::now();
-            if batch < plan.batches && due <= now && !self.is_publishing() {
-                self.publish(address, plan, batch)?;
+            if batch < plan.batches && due <= now && !is_publishing {
+                self.left_in_batch = plan.batch_events;
+                self.publish(plan)?;
                 batch += 1;
                 last_published = now;
             }
@@ -193,16 +191,16 @@ impl Swarm {
             } else {
                 TURN
             };
-            self.turn(wait, None)?;
+            self.turn(wait, Some(plan))?;
             observe()?;
         }
-        Ok(std::mem::take(&mut self.tally))
+        Ok(std::mem::take(&mut self.shared.tally))
     }
 
     /// The tally so far.
     #[must_use]
     pub fn tally(&self) -> &Tally {
-        &self.tally
+        &self.shared.tally
     }
 
     /// How many deliveries below the newest number of each client have not come.
@@ -217,6 +215,14 @@ impl Swarm {
         self.closed
     }
 
+    /// Why clients were closed, with the number of each reason; empty when none was.
+    #[must_use]
+    pub fn failures_in_words(&self) -> String {
+        let reasons: Vec<String> =
+            self.failures.iter().map(|(reason, clients)| format!("{reason} ({clients} times)")).collect();
+        reasons.join(", ")
+    }
+
     /// The body of the last answer to a publishing request.
     #[must_use]
     pub fn last_answer(&self) -> &[u8] {
@@ -228,13 +234,17 @@ impl Swarm {
     /// # Errors
     /// When the system refuses to forget a socket.
     pub fn stall(&mut self, clients: usize) -> Result<()> {
-        for client in self.clients.iter_mut().take(clients) {
-            client.stalled = true;
-            if let Some(stream) = &mut client.stream {
-                self.poll.registry().deregister(stream)?;
-            }
-        }
-        Ok(())
+        self.clients.iter_mut().take(clients).try_for_each(|client| client.lag(self.poll.registry(), false))
+    }
+
+    /// The first `clients` clients read 1 KiB a second from now on, with the least receive buffer, and are not counted
+    /// any more.
+    ///
+    /// # Errors
+    /// When the system refuses to forget a socket.
+    pub fn slow_down(&mut self, clients: usize) -> Result<()> {
+        self.next_sip = Some(Instant::now() + SIP_INTERVAL);
+        self.clients.iter_mut().take(clients).try_for_each(|client| client.lag(self.poll.registry(), true))
     }
 
     /// The stalled clients read again for some time, which shows whom the server has closed.
@@ -242,62 +252,99 @@ impl Swarm {
     /// # Errors
     /// When the system refuses to wait for a socket.
     pub fn resume(&mut self, duration: Duration) -> Result<()> {
-        for (index, client) in self.clients.iter_mut().enumerate().filter(|(_, client)| client.stalled) {
+        let lagging = self.clients.iter_mut().enumerate().filter(|(_, client)| client.pace == Pace::Lagging);
+        for (index, client) in lagging {
             if let Some(stream) = &mut client.stream {
-                self.poll.registry().register(stream, Token(index), Interest::READABLE)?;
+                self.poll.registry().register(stream, Token(index), mio::Interest::READABLE)?;
             }
         }
         self.idle(duration)
     }
 
     fn is_publishing(&self) -> bool {
-        self.publisher.as_ref().is_some_and(Publisher::is_busy)
+        self.left_in_batch > 0 || self.publisher.as_ref().is_some_and(Publisher::is_busy)
     }
 
-    fn publish(&mut self, address: SocketAddr, plan: &Plan, batch: u64) -> Result<()> {
+    /// Publishes what the server takes in one request.
+    fn publish(&mut self, plan: &Plan) -> Result<()> {
         let publisher = match self.publisher.take().filter(|publisher| !publisher.is_closed()) {
             Some(publisher) => publisher,
-            None => Publisher::connect(address, self.poll.registry(), PUBLISHER)?,
+            None => Publisher::connect(self.target.address, self.poll.registry(), PUBLISHER)?,
         };
         let publisher = self.publisher.insert(publisher);
-        let first = plan.first_sequence + batch * plan.batch_events;
+        let events = match plan.publication.many {
+            Many::OneRequest => self.left_in_batch,
+            Many::BackToBack => 1,
+        };
+        let mut lines = Vec::new();
         let timestamp = jiff::Timestamp::now();
         let sent_nanos = monotonic_nanos()?;
-        let mut lines = Vec::new();
-        for sequence in first..first + plan.batch_events {
-            write_event(&mut lines, sequence, sent_nanos, timestamp, plan.event_bytes)?;
-            lines.push(b'\n');
+        for sequence in self.next_sequence..self.next_sequence + events {
+            write_event(&mut lines, Mark { sequence, sent_nanos }, timestamp, plan.event_bytes)?;
+            if events > 1 {
+                lines.push(b'\n');
+            }
         }
-        publisher.publish(&lines, plan.batch_events)
+        self.next_sequence += events;
+        self.left_in_batch -= events;
+        publisher.publish(&plan.publication, &lines, events)
     }
 
-    fn open(&mut self, target: &Target) -> Result<()> {
-        let mut stream = TcpStream::connect(target.address).context("no connection")?;
-        let token = Token(self.clients.len());
-        self.poll.registry().register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
-        self.clients.push(Client {
-            stream: Some(stream),
-            stage: Stage::Connecting,
-            decoder: ResponseDecoder::default(),
-            scanner: Scanner::default(),
-            order: Order::default(),
-            stalled: false,
-        });
-        self.in_flight += 1;
-        Ok(())
+    /// Takes the answer to the last request when it has come, and publishes what is left of the batch.
+    fn look_after_publisher(&mut self, plan: Option<&Plan>) -> Result<()> {
+        let Some(publisher) = &mut self.publisher else { return Ok(()) };
+        publisher.on_ready()?;
+        match plan {
+            Some(plan) if self.left_in_batch > 0 && !publisher.is_busy() => self.publish(plan),
+            _ => Ok(()),
+        }
     }
 
-    fn turn(&mut self, wait: Duration, target: Option<&Target>) -> Result<()> {
+    fn turn(&mut self, wait: Duration, plan: Option<&Plan>) -> Result<()> {
         match self.poll.poll(&mut self.events, Some(wait)) {
             Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(()),
             result => result.context("the sockets cannot be waited for")?,
         }
         let tokens: Vec<Token> = self.events.iter().map(|event| event.token()).collect();
-        for token in tokens {
-            if token == PUBLISHER {
-                self.publisher.as_mut().map_or(Ok(()), Publisher::on_ready)?;
-            } else if let Err(error) = self.on_ready(token.0, target) {
-                self.close(token.0, &error);
+        for (place, token) in tokens.into_iter().enumerate() {
+            let looks_between = self.left_in_batch > 0 && place % CLIENTS_BETWEEN_LOOKS == 0;
+            if token == PUBLISHER || looks_between {
+                self.look_after_publisher(plan)?;
+            }
+            if token != PUBLISHER {
+                self.on_ready(token.0);
+            }
+        }
+        self.sip()
+    }
+
+    fn on_ready(&mut self, index: usize) {
+        let Some(client) = self.clients.get_mut(index) else { return };
+        let was_ready = client.stage == Stage::Ready;
+        let result = client.on_ready(&mut self.shared, &self.target, self.poll.registry(), Token(index));
+        if client.stage == Stage::Ready && !was_ready {
+            self.in_flight -= 1;
+            self.ready += 1;
+        }
+        if let Err(error) = result {
+            self.close(index, &error);
+        }
+    }
+
+    /// The slow clients read a little when it is time.
+    fn sip(&mut self) -> Result<()> {
+        let now = Instant::now();
+        if self.next_sip.is_none_or(|next| now < next) {
+            return Ok(());
+        }
+        self.next_sip = Some(now + SIP_INTERVAL);
+        let mut buffer = [0; SIP_BYTES];
+        for index in 0..self.clients.len() {
+            let client = &mut self.clients[index];
+            if client.pace == Pace::Lagging
+                && let Err(error) = client.sip(&mut buffer)
+            {
+                self.close(index, &error);
             }
         }
         Ok(())
@@ -314,62 +361,4 @@ impl Swarm {
         self.closed += 1;
         *self.failures.entry(format!("{reason:#}")).or_default() += 1;
     }
-
-    fn on_ready(&mut self, index: usize, target: Option<&Target>) -> Result<()> {
-        let Some(client) = self.clients.get_mut(index) else { return Ok(()) };
-        let Some(stream) = &mut client.stream else { return Ok(()) };
-        if client.stage == Stage::Connecting {
-            if let Some(error) = stream.take_error()? {
-                return Err(error).context("connecting failed");
-            }
-            let target = target.context("a client is late")?;
-            send_request(stream, target)?;
-            client.stage = Stage::Waiting;
-            return Ok(self.poll.registry().reregister(stream, Token(index), Interest::READABLE)?);
-        }
-        loop {
-            let read = match stream.read(&mut self.buffer) {
-                Ok(0) => bail!("closed by the server"),
-                Ok(read) => read,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error).context("reading failed"),
-            };
-            let received_nanos = monotonic_nanos()?;
-            let mut input = &self.buffer[..read];
-            let (mut connected, order, tally) = (false, &mut client.order, &mut self.tally);
-            let counted = !client.stalled;
-            while let Some(piece) = client.decoder.next_piece(&mut input)? {
-                client.scanner.feed(piece, |frame| match (frame.kind, frame.sequence, frame.sent_nanos) {
-                    (Kind::Connected, ..) => connected = true,
-                    (Kind::Commit, Some(sequence), Some(sent_nanos)) if counted => {
-                        tally.record(order, sequence, sent_nanos, received_nanos);
-                    }
-                    _ => tally.unknown += u64::from(counted),
-                })?;
-            }
-            if let Some(status) = client.decoder.status().filter(|status| *status != 200) {
-                return Err(anyhow!("answered with status {status}"));
-            }
-            ensure!(!client.decoder.is_complete(), "the stream ended");
-            if connected && client.stage == Stage::Waiting {
-                client.stage = Stage::Ready;
-                self.in_flight -= 1;
-                self.ready += 1;
-            }
-            // A short read has emptied the socket, and more data makes a new event (epoll(7), question 9).
-            if read < self.buffer.len() {
-                return Ok(());
-            }
-        }
-    }
-}
-
-fn send_request(stream: &mut TcpStream, target: &Target) -> Result<()> {
-    let request = format!(
-        "GET {} HTTP/1.1\r\nHost: {}\r\nAccept: text/event-stream\r\nCache-Control: no-cache\r\n\r\n",
-        target.path, target.address
-    );
-    // A fresh socket's buffer holds more than a request.
-    stream.write_all(request.as_bytes()).context("the request cannot be written")
 }

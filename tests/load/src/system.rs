@@ -1,11 +1,12 @@
 //! What the operating system knows: the clock, limits, and the CPU time and memory of a process.
 
 use std::fs;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::time::{ClockId, clock_gettime};
-use nix::unistd::{SysconfVar, sysconf};
+use nix::unistd::{Pid, SysconfVar, sysconf};
 
 /// The system's monotonic clock, in nanoseconds. All processes read the same one, unlike [`std::time::Instant`],
 /// whose value cannot be passed on.
@@ -40,14 +41,20 @@ pub struct Memory {
     pub proportional_kib: u64,
 }
 
-/// Memory of a running process, exact (`/proc/PID/status` may lag behind).
+/// Memory of the running processes of a group, exact (`/proc/PID/status` may lag behind).
 ///
 /// # Errors
-/// When the process has ended or belongs to another user.
-pub fn memory(process_id: u32) -> Result<Memory> {
-    let path = format!("/proc/{process_id}/smaps_rollup");
-    let text = fs::read_to_string(&path).with_context(|| path.clone())?;
-    read_memory(&text).with_context(|| format!("{path} has no sizes"))
+/// When a process ends meanwhile or belongs to another user.
+pub fn group_memory(group_id: u32) -> Result<Memory> {
+    let mut sum = Memory::default();
+    for process_id in processes_of_group(group_id)? {
+        let path = format!("/proc/{process_id}/smaps_rollup");
+        let text = fs::read_to_string(&path).with_context(|| path.clone())?;
+        let memory = read_memory(&text).with_context(|| format!("{path} has no sizes"))?;
+        sum.resident_kib += memory.resident_kib;
+        sum.proportional_kib += memory.proportional_kib;
+    }
+    Ok(sum)
 }
 
 fn read_memory(smaps_rollup: &str) -> Option<Memory> {
@@ -80,26 +87,46 @@ fn read_machine_ticks(stat: &str) -> Option<u64> {
     Some(ticks.get(..3)?.iter().sum::<u64>() + ticks.get(7)?)
 }
 
-/// CPU seconds that a running process has used so far, in user and kernel mode, all threads, also those that
-/// have ended. Its steps are clock ticks, usually 0.01 s.
+/// CPU seconds that the running processes of a group have used so far, in user and kernel mode, all threads, also
+/// those that have ended. Exact to the nanosecond, unlike the clock ticks of `/proc/PID/stat`.
+///
+/// # Errors
+/// When the group has no process.
+pub fn group_cpu_seconds(group_id: u32) -> Result<f64> {
+    processes_of_group(group_id)?.into_iter().map(cpu_seconds).sum()
+}
+
+/// The same of one process.
 ///
 /// # Errors
 /// When the process has ended.
 pub fn cpu_seconds(process_id: u32) -> Result<f64> {
-    let path = format!("/proc/{process_id}/stat");
-    let text = fs::read_to_string(&path).with_context(|| path.clone())?;
-    let ticks = read_cpu_ticks(&text).with_context(|| format!("{path} has no times"))?;
-    Ok(ticks as f64 / clock_ticks_per_second()?)
+    let clock = ClockId::pid_cpu_clock_id(Pid::from_raw(i32::try_from(process_id)?))
+        .with_context(|| format!("process {process_id} has no clock"))?;
+    Ok(Duration::from(clock_gettime(clock)?).as_secs_f64())
 }
 
-fn read_cpu_ticks(stat: &str) -> Option<u64> {
-    // The second field is the name in parentheses and may hold anything, so count from its end: `utime` and
-    // `stime` are fields 14 and 15 (proc_pid_stat(5)).
+/// The running processes whose group this is: a server that was started as the leader of a group, and its workers.
+fn processes_of_group(group_id: u32) -> Result<Vec<u32>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").context("/proc")? {
+        let name = entry?.file_name();
+        let Some(process_id) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
+        // One that has ended since the folder was read is none of ours: ours run.
+        let Ok(stat) = fs::read_to_string(format!("/proc/{process_id}/stat")) else { continue };
+        if read_group(&stat) == Some(group_id) {
+            found.push(process_id);
+        }
+    }
+    ensure!(!found.is_empty(), "the server has ended");
+    Ok(found)
+}
+
+fn read_group(stat: &str) -> Option<u32> {
+    // The second field is the name in parentheses and may hold anything, so count from its end: state, parent, group
+    // (proc_pid_stat(5)).
     let (_, after_name) = stat.rsplit_once(") ")?;
-    let mut times = after_name.split(' ').skip(11);
-    let user: u64 = times.next()?.parse().ok()?;
-    let kernel: u64 = times.next()?.parse().ok()?;
-    Some(user + kernel)
+    after_name.split(' ').nth(2)?.parse().ok()
 }
 
 /// The machine in a line: cores, kernel, load average of the last minute, time.
@@ -123,10 +150,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_found_behind_a_name_full_of_traps() {
-        let stat = "42 (a) b (c) S 1 42 42 0 -1 4194304 100 0 0 0 250 75 9 9 20 0 3 0 1000 1 2";
-        assert_eq!(read_cpu_ticks(stat), Some(325));
-        assert_eq!(read_cpu_ticks("42 (a) S 1"), None);
+    fn a_group_is_found_behind_a_name_full_of_traps() {
+        assert_eq!(read_group("42 (a) b (c) S 1 41 40 0 -1"), Some(41));
+        assert_eq!(read_group("42 (a) S 1"), None);
     }
 
     #[test]
@@ -146,7 +172,10 @@ mod tests {
     #[test]
     fn this_process_has_memory_and_a_clock_that_does_not_go_back() {
         let before = monotonic_nanos().unwrap();
-        assert!(memory(std::process::id()).unwrap().resident_kib > 0);
+        let stat = fs::read_to_string("/proc/self/stat").unwrap();
+        let group_id = read_group(&stat).unwrap();
+        assert!(group_memory(group_id).unwrap().resident_kib > 0);
+        assert!(group_cpu_seconds(group_id).unwrap() >= cpu_seconds(std::process::id()).unwrap() / 2.0);
         assert!(cpu_seconds(std::process::id()).unwrap() >= 0.0);
         assert!(monotonic_nanos().unwrap() >= before);
     }

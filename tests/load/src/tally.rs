@@ -38,8 +38,6 @@ pub struct Tally {
     pub duplicates: u64,
     /// Deliveries after a later event.
     pub out_of_order: u64,
-    /// Events of other kinds, or without a number or time.
-    pub unknown: u64,
     /// From just before the write of the publishing request to the read that returned the event, in nanoseconds.
     pub latency_nanos: Histogram,
 }
