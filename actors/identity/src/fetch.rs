@@ -1,0 +1,155 @@
+//! Fetches a key set: one request on a connection of its own, bounded in bytes and time. Redirects are not followed,
+//! and no proxy is used: keys come from where the configuration says, or not at all.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::{Either, select};
+use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
+use hyper::header::{ACCEPT, CONNECTION, HOST, USER_AGENT};
+use hyper::{Request, StatusCode, Uri};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring};
+
+use crate::keys::MAX_KEYS_BYTES;
+
+/// Why a key set could not be fetched. Texts name no more of the address than its host.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FetchError {
+    /// The address is none, or its scheme is neither https nor http.
+    #[error("the address of the key set cannot be used")]
+    Address,
+    /// TLS cannot be set up, such as without any trusted certificate.
+    #[error("tls cannot be set up: {0}")]
+    TlsSetup(String),
+    /// No connection.
+    #[error("cannot connect to {0}: {1}")]
+    Connect(String, String),
+    /// The server is not who it should be, or speaks no TLS.
+    #[error("no secure connection to {0}: {1}")]
+    Tls(String, String),
+    /// No answer, or half of one.
+    #[error("{0} did not answer as a web server: {1}")]
+    Protocol(String, String),
+    /// Another status than 200.
+    #[error("{0} answered with status {1}")]
+    Status(String, u16),
+    /// More than [`MAX_KEYS_BYTES`].
+    #[error("{0} sent more than {MAX_KEYS_BYTES} bytes")]
+    TooLarge(String),
+    /// It took too long.
+    #[error("{0} did not answer within {1:?}")]
+    Timeout(String, Duration),
+}
+
+/// Fetches one address.
+#[derive(Clone)]
+pub(crate) struct Fetcher {
+    host: String,
+    port: u16,
+    authority: String,
+    path: String,
+    /// Nothing for http, which the configuration allows to this machine only.
+    tls: Option<(TlsConnector, ServerName<'static>)>,
+    timeout: Duration,
+}
+
+impl Fetcher {
+    pub fn new(url: &str, timeout: Duration) -> Result<Self, FetchError> {
+        let url: Uri = url.parse().map_err(|_| FetchError::Address)?;
+        let authority = url.authority().ok_or(FetchError::Address)?;
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+        let (default_port, tls) = match url.scheme_str() {
+            Some("https") => {
+                let name = ServerName::try_from(host.clone()).map_err(|_| FetchError::Address)?;
+                (443, Some((connector()?, name)))
+            }
+            Some("http") => (80, None),
+            _ => return Err(FetchError::Address),
+        };
+        Ok(Self {
+            port: authority.port_u16().unwrap_or(default_port),
+            authority: authority.as_str().to_owned(),
+            path: url.path_and_query().map_or("/", |path| path.as_str()).to_owned(),
+            host,
+            tls,
+            timeout,
+        })
+    }
+
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The body of a 200. Cancel safe: the connection ends with the future.
+    pub async fn fetch(&self) -> Result<Bytes, FetchError> {
+        let answer = tokio::time::timeout(self.timeout, self.connect_and_get()).await;
+        answer.unwrap_or_else(|_| Err(FetchError::Timeout(self.host.clone(), self.timeout)))
+    }
+
+    async fn connect_and_get(&self) -> Result<Bytes, FetchError> {
+        let stream = TcpStream::connect((self.host.as_str(), self.port))
+            .await
+            .map_err(|error| FetchError::Connect(self.host.clone(), error.to_string()))?;
+        let Some((connector, name)) = &self.tls else { return self.get(stream).await };
+        let stream = connector
+            .connect(name.clone(), stream)
+            .await
+            .map_err(|error| FetchError::Tls(self.host.clone(), error.to_string()))?;
+        self.get(stream).await
+    }
+
+    async fn get(&self, stream: impl AsyncRead + AsyncWrite + Unpin) -> Result<Bytes, FetchError> {
+        let protocol =
+            |error: &dyn std::error::Error| FetchError::Protocol(self.host.clone(), error.to_string());
+        let request = Request::get(&self.path)
+            .header(HOST, &self.authority)
+            .header(ACCEPT, "application/jwk-set+json, application/json")
+            .header(USER_AGENT, "freshet")
+            .header(CONNECTION, "close")
+            .body(Empty::<Bytes>::new())
+            .map_err(|_| FetchError::Address)?;
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| protocol(&error))?;
+        let exchange = async {
+            let response = sender.send_request(request).await.map_err(|error| protocol(&error))?;
+            if response.status() != StatusCode::OK {
+                return Err(FetchError::Status(self.host.clone(), response.status().as_u16()));
+            }
+            let body = Limited::new(response.into_body(), MAX_KEYS_BYTES).collect().await;
+            match body {
+                Ok(body) => Ok(body.to_bytes()),
+                Err(error) if error.is::<LengthLimitError>() => Err(FetchError::TooLarge(self.host.clone())),
+                Err(error) => Err(protocol(&*error)),
+            }
+        };
+        // The connection moves the bytes while the exchange waits for them; it may end first, with all of them read.
+        match select(pin!(exchange), pin!(connection)).await {
+            Either::Left((answer, _)) => answer,
+            Either::Right((_, exchange)) => exchange.await,
+        }
+    }
+}
+
+/// TLS with the certificates that the system trusts.
+fn connector() -> Result<TlsConnector, FetchError> {
+    let mut roots = RootCertStore::empty();
+    let found = rustls_native_certs::load_native_certs();
+    roots.add_parsable_certificates(found.certs);
+    if roots.is_empty() {
+        return Err(FetchError::TlsSetup("the system has no trusted certificates".to_owned()));
+    }
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| FetchError::TlsSetup(error.to_string()))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(TlsConnector::from(Arc::new(config)))
+}
