@@ -1,10 +1,13 @@
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use freshet_feed::channel::{Config as Channel, Format, Read};
 use freshet_feed::filter::Glob;
+use freshet_feed::port::NewestByKey;
 use freshet_feed::{Channels, Event, EventFilter, Principal};
 use jiff::ToSpan;
+use proptest::prelude::*;
 use rusqlite::params_from_iter;
 
 use super::*;
@@ -13,7 +16,7 @@ use crate::search::{self, Tables};
 use crate::store::Store;
 use crate::{
     Added, Config, Page, Query, Retention, SearchError, TableSummary, TablesQuery, connection, history,
-    tables,
+    newest, tables,
 };
 
 struct Log {
@@ -262,5 +265,76 @@ fn a_narrow_scope_is_read_from_an_index_and_nothing_is_sorted() {
         let steps: Vec<String> = steps.collect::<Result<_, _>>().unwrap();
         assert!(steps.iter().any(|step| step.contains(driver)), "{driver}: {steps:#?}");
         assert!(!steps.iter().any(|step| step.contains("TEMP B-TREE")), "{steps:#?}");
+    }
+}
+
+fn any_event() -> impl Strategy<Value = Event> {
+    let channel = proptest::sample::select(vec!["iceberg", "commits", "stock"]);
+    let short = || proptest::option::of("[ab]{0,1}");
+    (channel, short(), short(), "[tu]").prop_map(|(channel, room, key, table)| {
+        let plain = message("", channel, room.as_deref(), key.as_deref());
+        let commit = (channel != "stock").then(|| event("", &table).commit).flatten();
+        Event { commit, ..plain }
+    })
+}
+
+fn any_scope() -> impl Strategy<Value = Option<Scope>> {
+    let channels = proptest::sample::subsequence(vec!["iceberg", "commits", "stock"], 1..=3);
+    let rooms = proptest::sample::subsequence(vec!["a", "b", "c"], 0..=3);
+    (channels, rooms).prop_map(|(channels, rooms)| scope("", &channels, &rooms))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn history_tables_and_states_hold_what_the_scope_holds(
+        events in proptest::collection::vec(any_event(), 1..40),
+        scopes in proptest::collection::vec(any_scope(), 20),
+        in_table in any::<bool>(),
+    ) {
+        let numbered = events.into_iter().enumerate();
+        let events: Vec<_> =
+            numbered.map(|(number, event)| Event { event_id: number.to_string(), ..event }).collect();
+        let log = Log::with(&events);
+        let mut connection = connection::reader(&log.file).unwrap();
+        for scope in scopes {
+            let held = |event: &&Event| scope.as_ref().unwrap().holds(event);
+            let table = in_table.then(|| "t".to_owned());
+            let wanted = |event: &&Event| held(event) && (!in_table || event.table() == Some("t"));
+            let expected: Vec<_> = events.iter().rev().filter(wanted).map(|event| event.event_id.clone()).collect();
+            prop_assert_eq!(log.ids(Query { scope: scope.clone(), table, ..Query::default() }), expected);
+
+            let query = TablesQuery { scope: scope.clone(), tables: vec![], cursor: None, limit: 9, now: noon() };
+            let listed = log.tables(&query).unwrap().items.into_iter();
+            let listed: Vec<_> = listed.map(|summary| (summary.table, summary.commits_last_day)).collect();
+            let mut counted: BTreeMap<String, u64> = BTreeMap::new();
+            for table in events.iter().filter(held).filter_map(Event::table) {
+                *counted.entry(table.to_owned()).or_default() += 1;
+            }
+            prop_assert_eq!(listed, counted.into_iter().collect::<Vec<_>>());
+
+            for (channel, rooms) in scope.as_ref().unwrap().channels() {
+                let request = NewestByKey {
+                    channel: channel.clone(),
+                    rooms: rooms.clone(),
+                    appended_since: None,
+                    max_keys: 9,
+                };
+                let state = newest::by_key(&connection.transaction().unwrap(), &request).unwrap();
+                let mut newest: BTreeMap<&str, u64> = BTreeMap::new();
+                for (offset, event) in (1..).zip(&events) {
+                    if let Some(key) = &event.key
+                        && event.channel == *channel
+                        && rooms.hold(event.room.as_deref())
+                    {
+                        newest.insert(key, offset);
+                    }
+                }
+                let mut offsets: Vec<_> = newest.into_values().collect();
+                offsets.sort_unstable();
+                prop_assert_eq!(state.offsets, offsets);
+            }
+        }
     }
 }
