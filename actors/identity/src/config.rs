@@ -64,7 +64,8 @@ pub struct Config {
     pub clock_skew_secs: u64,
     /// The cookie that may carry a token. Empty means that cookies are not accepted.
     pub cookie_name: String,
-    /// The claim with the subject. Dots lead into nested objects, here and in the other claim names.
+    /// The claim with the subject; a token without it is refused. Dots lead into nested objects unless a claim has
+    /// this very name, here and in the other claim names.
     pub subject_claim: String,
     /// The claim with the tenant.
     pub tenant_claim: String,

@@ -96,15 +96,7 @@ impl KeyKeeper {
     }
 
     fn wait(&mut self, wait: Duration, ctx: &mut Context<Self>) {
-        let (authenticator, pause) = (self.authenticator.clone(), self.pace.pause.min(wait));
-        let is_address = self.source.is_address();
-        let turn = async move {
-            tokio::time::sleep(pause).await;
-            tokio::select! {
-                () = tokio::time::sleep(wait - pause) => {}
-                () = authenticator.unknown_key_seen(), if is_address => {}
-            }
-        };
+        let turn = turn(self.authenticator.clone(), wait, self.pace.pause, self.source.is_address());
         ctx.spawn(turn.into_actor(self).map(|(), keeper, ctx| keeper.load(ctx)));
     }
 
@@ -134,6 +126,17 @@ impl KeyKeeper {
         }
         self.outage = Some(error.code());
         self.link.degraded(error.code(), error.to_string());
+    }
+}
+
+/// Waits for the next load: `wait` from now, or when a token names an unknown key, but never sooner than `pause`.
+/// Cancel safe: what was seen meanwhile counts the next time.
+async fn turn(authenticator: Authenticator, wait: Duration, pause: Duration, is_address: bool) {
+    let pause = pause.min(wait);
+    tokio::time::sleep(pause).await;
+    tokio::select! {
+        () = tokio::time::sleep(wait - pause) => {}
+        () = authenticator.unknown_key_seen(), if is_address => {}
     }
 }
 

@@ -151,22 +151,26 @@ fn an_unknown_key_is_asked_for_at_once() {
     });
 }
 
-#[test]
-fn unknown_keys_cannot_make_it_hammer_the_issuer() {
-    actix::System::new().block_on(async {
-        let issuer = Issuer::start([ok(&without_p256())]).await;
-        let room = by_url(&issuer);
-        let mut keys = room.watch_keys();
-        let tree = keep(&room, NEVER, NEVER);
-        keys.changed().await.unwrap();
-        for _ in 0..100 {
-            assert_eq!(answer(&room, Algorithm::ES256).await, "token_unknown_key");
-            tokio::task::yield_now().await;
-        }
-        until(&tree, |_, observed| observed["loads"] == 1).await;
-        assert_eq!(issuer.requests(), 1);
-        tree.shutdown().await;
-    });
+#[tokio::test(start_paused = true)]
+async fn unknown_keys_cannot_make_it_hammer_the_issuer() {
+    // The address is never asked here.
+    let config = Config { jwks_url: "http://127.0.0.1:1/".to_owned(), ..signing::config() };
+    let room = room(&config);
+    let pace = Pace::of(&room, room.key_source().unwrap());
+    let wait = async |is_address| {
+        let start = tokio::time::Instant::now();
+        turn(room.clone(), pace.refresh, pace.pause, is_address).await;
+        start.elapsed().as_secs()
+    };
+    assert_eq!(wait(true).await, 300);
+    for _ in 0..100 {
+        assert_eq!(answer(&room, Algorithm::ES256).await, "identity_unavailable");
+    }
+    assert_eq!(wait(true).await, 10);
+    // All hundred were one reason to fetch.
+    assert_eq!(wait(true).await, 300);
+    assert_eq!(answer(&room, Algorithm::ES256).await, "identity_unavailable");
+    assert_eq!(wait(false).await, 300);
 }
 
 #[test]
