@@ -1,7 +1,8 @@
 use super::*;
 use crate::signing::{self, ALL, NOW, good_token, token_with};
 use crate::tickets::MemoryTicketStore;
-use freshet_feed::ChannelName;
+use freshet_feed::channel::{self, ChannelName, Channels, Format, Read};
+use freshet_feed::scope::{Denied, Rooms};
 use serde_json::json;
 
 fn at(second: i64) -> Timestamp {
@@ -168,4 +169,55 @@ fn a_pem_is_enough_for_its_algorithm() {
     let room = open(&only).unwrap();
     assert!(room.verify(&good_token(Algorithm::EdDSA), at(0)).is_ok());
     assert_eq!(room.verify(&good_token(Algorithm::RS256), at(0)), Err(TokenError::AlgorithmRefused));
+}
+
+/// Table commits for those who were granted them, orders by tenant, and news for everybody with a token.
+fn channels() -> Channels {
+    let declare = |name: &str, read, room: &str| channel::Config {
+        name: name.to_owned(),
+        format: Format::Json,
+        room: room.to_owned(),
+        rooms_are_tenants: !room.is_empty(),
+        read,
+        ..channel::Config::default()
+    };
+    let declared = [
+        declare("orders", Read::Granted, "/tenant"),
+        declare("orders.secret", Read::Granted, ""),
+        declare("news", Read::Authenticated, ""),
+    ];
+    for config in &declared {
+        assert_eq!(config.problems(), []);
+    }
+    Channels::new(&declared)
+}
+
+#[tokio::test]
+async fn a_token_opens_what_it_names_and_its_own_tenants_rooms() {
+    let (room, channels) = (room(), channels());
+    let token = token_with(ALL[3], "channels", json!(["orders", "ord?rs"]));
+    let ada = with_header(&room, &format!("Bearer {token}")).await.unwrap().principal;
+    let own = channels.scope(&ada, ["orders", "news"], []).unwrap();
+    let north = Rooms::Only(vec!["north".into()]);
+    assert_eq!(own.rooms_of(&ChannelName::new("orders").unwrap()), Some(&north));
+    let attacks = [
+        ("orders", Some("south"), Denied::UnknownRoom),
+        ("orders", Some("*"), Denied::UnknownRoom),
+        ("orders", Some("nort?"), Denied::UnknownRoom),
+        ("orders", Some("North"), Denied::UnknownRoom),
+        ("orders", Some(""), Denied::UnknownRoom),
+        ("orders.secret", None, Denied::UnknownChannel),
+        ("orders*", None, Denied::UnknownChannel),
+        ("*", None, Denied::UnknownChannel),
+        ("no-such-channel", None, Denied::UnknownChannel),
+    ];
+    for (channel, wanted, expected) in attacks {
+        assert_eq!(channels.scope(&ada, [channel], wanted), Err(expected), "{channel} {wanted:?}");
+    }
+
+    let homeless = token_with(ALL[3], "tenant", json!(null));
+    let homeless = with_header(&room, &format!("Bearer {homeless}")).await.unwrap().principal;
+    assert_eq!(channels.scope(&homeless, ["orders"], []), Err(Denied::UnknownChannel));
+    let nobody = room.authenticate(Credentials::default(), at(0)).await.unwrap().principal;
+    assert_eq!(channels.scope(&nobody, ["news"], []), Err(Denied::UnknownChannel));
 }

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use futures_util::future::{Either, select};
 use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
 use hyper::header::{ACCEPT, CONNECTION, HOST, USER_AGENT};
+use hyper::http::uri::Authority;
 use hyper::{Request, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -61,20 +62,29 @@ pub(crate) struct Fetcher {
 }
 
 impl Fetcher {
+    /// Trusts the certificates that the system trusts.
     pub fn new(url: &str, timeout: Duration) -> Result<Self, FetchError> {
+        Self::trusting(system_roots, url, timeout)
+    }
+
+    fn trusting(
+        roots: impl FnOnce() -> RootCertStore,
+        url: &str,
+        timeout: Duration,
+    ) -> Result<Self, FetchError> {
         let url: Uri = url.parse().map_err(|_| FetchError::Address)?;
         let authority = url.authority().ok_or(FetchError::Address)?;
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
         let (default_port, tls) = match url.scheme_str() {
             Some("https") => {
                 let name = ServerName::try_from(host.clone()).map_err(|_| FetchError::Address)?;
-                (443, Some((connector()?, name)))
+                (443, Some((connector(roots())?, name)))
             }
             Some("http") => (80, None),
             _ => return Err(FetchError::Address),
         };
         Ok(Self {
-            port: authority.port_u16().unwrap_or(default_port),
+            port: port_of(authority).ok_or(FetchError::Address)?.unwrap_or(default_port),
             authority: authority.as_str().to_owned(),
             path: url.path_and_query().map_or("/", |path| path.as_str()).to_owned(),
             host,
@@ -138,14 +148,26 @@ impl Fetcher {
     }
 }
 
-/// TLS with the certificates that the system trusts.
-fn connector() -> Result<TlsConnector, FetchError> {
+/// The port that follows the host, where one does. The parser takes a port that is no number for none, and a user's
+/// name before the host; here neither is an address.
+fn port_of(authority: &Authority) -> Option<Option<u16>> {
+    match authority.as_str().strip_prefix(authority.host())? {
+        "" => Some(None),
+        port => port.strip_prefix(':')?.parse().ok().map(Some),
+    }
+}
+
+fn system_roots() -> RootCertStore {
     let mut roots = RootCertStore::empty();
-    let found = rustls_native_certs::load_native_certs();
-    roots.add_parsable_certificates(found.certs);
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    roots
+}
+
+fn connector(roots: RootCertStore) -> Result<TlsConnector, FetchError> {
     if roots.is_empty() {
         return Err(FetchError::TlsSetup("the system has no trusted certificates".to_owned()));
     }
+    // Named, because another crate of the tree enables a second provider and rustls then chooses none.
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(|error| FetchError::TlsSetup(error.to_string()))?
@@ -153,3 +175,7 @@ fn connector() -> Result<TlsConnector, FetchError> {
         .with_no_client_auth();
     Ok(TlsConnector::from(Arc::new(config)))
 }
+
+#[cfg(test)]
+#[path = "fetch_tests.rs"]
+mod tests;

@@ -226,38 +226,6 @@ fn while_the_issuer_gives_nothing_usable_the_last_good_keys_stay_in_use() {
 }
 
 #[test]
-fn an_issuer_that_does_not_answer_is_given_up() {
-    actix::System::new().block_on(async {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}/", listener.local_addr().unwrap());
-        let fetcher = crate::fetch::Fetcher::new(&url, SOON).unwrap();
-        let given_up = fetcher.fetch().await;
-        assert_eq!(given_up, Err(crate::fetch::FetchError::Timeout("127.0.0.1".to_owned(), SOON)));
-        drop(listener);
-        let refused = fetcher.fetch().await;
-        assert!(matches!(refused, Err(crate::fetch::FetchError::Connect(..))), "{refused:?}");
-    });
-}
-
-#[test]
-fn a_server_without_tls_is_no_https_server() {
-    actix::System::new().block_on(async {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("https://{}/", listener.local_addr().unwrap());
-        let server = task::spawn("plain", async move {
-            let (mut socket, _) = listener.accept().await.unwrap();
-            socket.write_all(&ok(JWKS)).await.unwrap();
-            // The client's first words are read, so that the end is no reset.
-            let _ = socket.read(&mut [0; 4096]).await;
-        });
-        let fetcher = crate::fetch::Fetcher::new(&url, Duration::from_secs(5)).unwrap();
-        let refused = fetcher.fetch().await;
-        assert!(matches!(refused, Err(crate::fetch::FetchError::Tls(..))), "{refused:?}");
-        server.await.unwrap();
-    });
-}
-
-#[test]
 fn a_key_file_that_changes_is_read_again_and_a_broken_one_is_not_used() {
     actix::System::new().block_on(async {
         let folder = tempfile::tempdir().unwrap();
