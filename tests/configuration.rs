@@ -307,25 +307,29 @@ fn the_reference_without_its_marks_is_the_default() {
     assert_eq!(json(&configuration), json(&Configuration::default()));
     assert_eq!(
         options,
-        count_of_leaves(&json(&configuration)) - 1,
-        "the list of subscriptions is an example"
+        count_of_leaves(&json(&configuration)) - 2,
+        "the lists of channels and of subscriptions are examples"
     );
 }
 
 #[test]
-fn the_example_of_a_list_in_the_reference_is_good() {
+fn the_example_of_each_list_in_the_reference_is_good() {
     let reference = config::reference();
-    let example: Vec<&str> = reference
-        .lines()
-        .skip_while(|line| !line.starts_with("# [["))
-        .take_while(|line| line.starts_with('#'))
-        .map(|line| line.strip_prefix("# ").unwrap_or(""))
-        .collect();
-    let configuration = parse(&example.join("\n"), &[]).unwrap();
-    let subscription = json(&freshet_stomp_subscriber::Config::default());
-    assert_eq!(json(&configuration.stomp), serde_json::json!([subscription]));
-    let lines = example.iter().filter(|line| !line.starts_with('#') && line.contains(" = ")).count();
-    assert_eq!(lines, count_of_leaves(&subscription));
+    for (list, expected) in [
+        ("channel", json(&freshet_feed::channel::Config::default())),
+        ("stomp", json(&freshet_stomp_subscriber::Config::default())),
+    ] {
+        let example: Vec<&str> = reference
+            .lines()
+            .skip_while(|line| *line != format!("# [[{list}]]"))
+            .take_while(|line| line.starts_with('#'))
+            .map(|line| line.strip_prefix("# ").unwrap_or(""))
+            .collect();
+        let configuration = json(&parse(&example.join("\n"), &[]).unwrap());
+        assert_eq!(configuration[list], serde_json::json!([expected]));
+        let lines = example.iter().filter(|line| !line.starts_with('#') && line.contains(" = ")).count();
+        assert_eq!(lines, count_of_leaves(&expected), "{list}");
+    }
 }
 
 fn json(value: &impl serde::Serialize) -> serde_json::Value {

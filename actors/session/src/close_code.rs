@@ -1,11 +1,14 @@
 //! Why a session was ended by the daemon: one catalogue for all transports.
 
-/// Codes below 4500 mean "reconnect, and resume where you stood"; from 4500 on, "do not reconnect". 1012 is the
-/// WebSocket registry's code for a service restart; 4000 to 4999 is its range for applications.
+/// Codes below 4500 mean "reconnect, and resume where you stood"; from 4500 on, "do not reconnect". 1012
+/// and 1013 are the WebSocket registry's codes for a service restart and for "try again later"; 4000 to 4999 is its range
+/// for applications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CloseCode {
     /// 1012 `shutting_down`: this instance is stopping; reconnect after the `retry` time.
     ShuttingDown,
+    /// 1013 `too_many_sessions`: as many clients are connected as may be; reconnect later.
+    TooManySessions,
     /// 4001 `outbox_full`: the client read slower than events came; reconnect and resume.
     OutboxFull,
     /// 4002 `store_unavailable`: what the client missed cannot be read now; reconnect later.
@@ -22,8 +25,9 @@ pub enum CloseCode {
 
 impl CloseCode {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::ShuttingDown,
+        Self::TooManySessions,
         Self::OutboxFull,
         Self::StoreUnavailable,
         Self::InternalError,
@@ -37,6 +41,7 @@ impl CloseCode {
     pub fn number(self) -> u16 {
         match self {
             Self::ShuttingDown => 1012,
+            Self::TooManySessions => 1013,
             Self::OutboxFull => 4001,
             Self::StoreUnavailable => 4002,
             Self::InternalError => 4003,
@@ -51,6 +56,7 @@ impl CloseCode {
     pub fn reason(self) -> &'static str {
         match self {
             Self::ShuttingDown => "shutting_down",
+            Self::TooManySessions => "too_many_sessions",
             Self::OutboxFull => "outbox_full",
             Self::StoreUnavailable => "store_unavailable",
             Self::InternalError => "internal_error",

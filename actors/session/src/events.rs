@@ -18,6 +18,7 @@ use crate::door::DoorHandle;
 use crate::hub::Hub;
 use crate::interest::{Interest, Transport};
 use crate::notice;
+use crate::refusal::{Refusal, refuse};
 use crate::request::{BadRequest, SessionRequest};
 use crate::session::{Kind, SessionActor};
 use crate::sessions::Sessions;
@@ -34,7 +35,7 @@ const ALLOWED: &str = "GET, HEAD, OPTIONS";
 /// | 400 | `invalid_filter`, `unknown_parameter`, `invalid_last_event_id`, `invalid_query`, `too_many_channels` | the request cannot be understood |
 /// | 404 | `unknown_channel`, `unknown_room` | it does not exist, or is not the client's |
 /// | 405 | `method_not_allowed` | another method |
-/// | 503 with `Retry-After` | `too_many_sessions`, `draining`, `store_unavailable` | not now |
+/// | 503 with `Retry-After` | `too_many_sessions`, `draining`, `store_unavailable` | not now. Who accepts `text/event-stream` and nothing else, as browsers do, gets 200 with a `close` and a `retry` instead |
 pub async fn events(request: HttpRequest, sessions: web::Data<Sessions>) -> HttpResponse {
     match *request.method() {
         Method::GET => {
@@ -64,7 +65,7 @@ fn open(request: &HttpRequest, sessions: &Sessions) -> HttpResponse {
     };
     let (hub, door) = match admit(request, sessions) {
         Ok(admitted) => admitted,
-        Err(refusal) => return refusal,
+        Err(refusal) => return refusal.for_event_source(request, &shared.config),
     };
     let connection = hub.connect(Transport::Sse);
     let is_new = wish.last_event_id.is_none();
@@ -80,7 +81,7 @@ fn open(request: &HttpRequest, sessions: &Sessions) -> HttpResponse {
     if let Err(refusal) = started {
         hub.unsubscribe(&subscription);
         hub.disconnect(&connection);
-        return refusal;
+        return refusal.for_event_source(request, &shared.config);
     }
     let mut response = stream_headers();
     response.force_close();
@@ -103,20 +104,15 @@ pub(crate) fn principal_of(request: &HttpRequest) -> Principal {
 }
 
 /// Whether one more client may come in now.
-pub(crate) fn admit(
-    request: &HttpRequest,
-    sessions: &Sessions,
-) -> Result<(Rc<Hub>, DoorHandle), HttpResponse> {
+pub(crate) fn admit(request: &HttpRequest, sessions: &Sessions) -> Result<(Rc<Hub>, DoorHandle), Refusal> {
     if sessions.shared.refuses_new() {
-        return Err(not_now(sessions, "the daemon is stopping", "draining"));
+        return Err(Refusal::Draining);
     }
     let Some(hub) = sessions.hub() else {
-        return Err(not_now(sessions, "the event log cannot be read yet", "store_unavailable"));
+        return Err(Refusal::StoreUnavailable);
     };
     let Some(door) = request.conn_data::<DoorHandle>() else {
-        // Only a server that was not built by `serve` has such connections.
-        let error = "this server cannot give its sockets away";
-        return Err(refuse(StatusCode::INTERNAL_SERVER_ERROR, error, "internal_error"));
+        return Err(Refusal::ForeignServer);
     };
     Ok((hub, door.clone()))
 }
@@ -127,13 +123,13 @@ pub(crate) fn start(
     hub: &Rc<Hub>,
     connection: &Rc<Connection>,
     kind: Kind,
-) -> Result<(), HttpResponse> {
+) -> Result<(), Refusal> {
     let shared = &sessions.shared;
     let (hub, connection) = (Rc::clone(hub), Rc::clone(connection));
     // Made inside, since an actor that is dropped unstarted would count as a session that failed.
     shared.nursery.start(move || SessionActor::new(hub, connection, kind)).map(drop).map_err(|_| {
         shared.counters.refused.fetch_add(1, Relaxed);
-        not_now(sessions, "as many clients are connected as may be", "too_many_sessions")
+        Refusal::TooManySessions
     })
 }
 
@@ -183,22 +179,11 @@ fn read(request: &HttpRequest) -> Result<SessionRequest, BadRequest> {
     SessionRequest::read(header, &query)
 }
 
-fn stream_headers() -> HttpResponseBuilder {
+pub(crate) fn stream_headers() -> HttpResponseBuilder {
     let mut response = HttpResponse::Ok();
     response
         .insert_header((header::CONTENT_TYPE, "text/event-stream"))
         .insert_header((header::CACHE_CONTROL, "no-cache, no-transform"))
         .insert_header(("X-Accel-Buffering", "no"));
     response
-}
-
-pub(crate) fn refuse(status: StatusCode, error: &str, code: &str) -> HttpResponse {
-    HttpResponse::build(status).json(json!({ "error": error, "code": code }))
-}
-
-fn not_now(sessions: &Sessions, error: &str, code: &str) -> HttpResponse {
-    let seconds = sessions.shared.config.retry().as_millis().div_ceil(1000);
-    HttpResponse::ServiceUnavailable()
-        .insert_header((header::RETRY_AFTER, seconds.to_string()))
-        .json(json!({ "error": error, "code": code }))
 }

@@ -62,6 +62,7 @@ mod notice;
 mod outbox;
 mod pace;
 mod protocol;
+mod refusal;
 mod request;
 pub mod server;
 pub mod session;

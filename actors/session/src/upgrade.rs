@@ -4,10 +4,11 @@ use actix_http::ws::{HandshakeError, handshake};
 use actix_web::http::{StatusCode, header};
 use actix_web::{HttpRequest, HttpResponse, web};
 
-use crate::events::{HandOver, admit, principal_of, refuse, start};
+use crate::events::{HandOver, admit, principal_of, start};
 use crate::interest::Transport;
 use crate::protocol::SUBPROTOCOL;
 use crate::protocol::answer::Answer;
+use crate::refusal::refuse;
 use crate::session::Kind;
 use crate::sessions::Sessions;
 use crate::websocket::Websocket;
@@ -43,7 +44,7 @@ pub async fn websocket(request: HttpRequest, sessions: web::Data<Sessions>) -> H
     sessions.log_is_read().await;
     let (hub, door) = match admit(&request, &sessions) {
         Ok(admitted) => admitted,
-        Err(refusal) => return refusal,
+        Err(refusal) => return refusal.response(&sessions.shared.config),
     };
     let connection = hub.connect(Transport::Websocket);
     let welcome = Answer::Welcome {
@@ -55,7 +56,7 @@ pub async fn websocket(request: HttpRequest, sessions: web::Data<Sessions>) -> H
     let websocket = Box::new(Websocket::new(&hub, principal_of(&request)));
     if let Err(refusal) = start(&sessions, &hub, &connection, Kind::Websocket(websocket)) {
         hub.disconnect(&connection);
-        return refusal;
+        return refusal.response(&sessions.shared.config);
     }
     if is_known {
         response.insert_header((header::SEC_WEBSOCKET_PROTOCOL, SUBPROTOCOL));
