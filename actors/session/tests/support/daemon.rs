@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use actix_web::dev::{ServerHandle, Service as _};
+use actix_web::dev::{ServerHandle, Service as _, ServiceRequest};
 use actix_web::{App, HttpMessage, web};
 use freshet_broadcaster::{Backlog, Broadcaster, BroadcasterHandle, Live};
 use freshet_feed::port::{Outcome, Publisher};
@@ -66,7 +66,7 @@ impl Daemon {
             App::new()
                 .app_data(shared.clone())
                 .wrap_fn(|request, next| {
-                    request.extensions_mut().insert(Principal::everything());
+                    request.extensions_mut().insert(principal_of(&request));
                     next.call(request)
                 })
                 .service(web::resource("/events").route(web::to(events)))
@@ -109,6 +109,18 @@ impl Daemon {
             }
         })
         .await;
+    }
+}
+
+/// Who asks may do everything, unless it says whose tenant it is.
+fn principal_of(request: &ServiceRequest) -> Principal {
+    let everything = Principal::everything();
+    match request.headers().get("X-Tenant") {
+        Some(tenant) => {
+            let tenant = Some(tenant.to_str().unwrap().into());
+            Principal { subject: Some("ada".into()), tenant, is_administrator: false, ..everything }
+        }
+        None => everything,
     }
 }
 
