@@ -15,11 +15,16 @@ pub const EXAMPLE_ACCEPT: &str = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
 /// The masking key of the examples in section 5.7.
 const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
 
-pub const TEXT: u8 = 0x81;
-pub const BINARY: u8 = 0x82;
-pub const CLOSE: u8 = 0x88;
-pub const PING: u8 = 0x89;
-const PONG: u8 = 0x8a;
+/// The bit of a message's last frame, in a frame's first byte.
+pub const FINAL: u8 = 0x80;
+/// The first bytes of frames that are whole messages.
+pub const TEXT: u8 = FINAL | 0x1;
+pub const BINARY: u8 = FINAL | 0x2;
+pub const CLOSE: u8 = FINAL | 0x8;
+pub const PING: u8 = FINAL | 0x9;
+pub const PONG: u8 = FINAL | 0xa;
+/// The first byte of a frame in the middle of a message.
+pub const CONTINUATION: u8 = 0x0;
 
 /// What a server sends.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -16,7 +16,10 @@ mod sse;
 mod websocket;
 
 mod channels;
+mod endings;
+mod frames;
 mod handshake;
 mod messages;
+mod pace;
 mod recovery;
 mod snapshot;

@@ -118,5 +118,5 @@ async fn a_log_that_cannot_be_read_closes_who_must_catch_up() {
         json!({"type": "close", "code": 4002, "reason": "store_unavailable", "reconnect": true});
     assert_eq!(close, expected);
     assert_eq!(client.frame().await, Frame::Close(Some(4002), "store_unavailable".to_owned()));
-    assert_eq!(daemon.sessions.counters().closed(CloseCode::StoreUnavailable), 1);
+    daemon.until(|daemon| daemon.sessions.counters().closed(CloseCode::StoreUnavailable) == 1).await;
 }
