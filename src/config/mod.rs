@@ -50,6 +50,8 @@ pub struct Configuration {
     pub data_directory: PathBuf,
     /// The HTTP server: feeds, history, ingest, health and metrics.
     pub server: ServerConfig,
+    /// Who clients are, and how they prove it.
+    pub identity: freshet_identity::Config,
     /// The log, which goes to standard error.
     pub log: LogConfig,
     /// The limits of one event, by whatever way it comes. What is beyond them is refused with a code: over HTTP
@@ -57,6 +59,9 @@ pub struct Configuration {
     pub event: freshet_feed::limits::Limits,
     /// The embedded event log: how long events are kept, and how much one search may cost.
     pub event_log: freshet_event_log::Config,
+    /// The log that several instances share. With a URL it takes the place of the embedded event log, which is then this
+    /// instance's searchable copy of it.
+    pub redis: freshet_redis_log::Config,
     /// What could not be processed: how much of it is kept.
     pub dead_letters: freshet_dead_letter::Config,
     /// How events are gathered, rendered and kept for live delivery.
@@ -77,9 +82,11 @@ impl Default for Configuration {
         Self {
             data_directory: "data".into(),
             server: ServerConfig::default(),
+            identity: freshet_identity::Config::default(),
             log: LogConfig::default(),
             event: freshet_feed::limits::Limits::default(),
             event_log: freshet_event_log::Config::default(),
+            redis: freshet_redis_log::Config::default(),
             dead_letters: freshet_dead_letter::Config::default(),
             broadcaster: freshet_broadcaster::Config::default(),
             sessions: freshet_session::Config::default(),
@@ -112,10 +119,12 @@ impl Configuration {
                 (whole, message)
             }));
         };
-        section(&["server"], self.server.problems());
+        section(&["server"], self.server.problems(self.identity.mode == freshet_identity::config::Mode::None));
+        section(&["identity"], self.identity.problems());
         section(&["log"], self.log.problems());
         section(&["event"], self.event.problems());
         section(&["event_log"], self.event_log.problems());
+        section(&["redis"], self.redis.problems());
         section(&["dead_letters"], self.dead_letters.problems());
         section(&["sessions"], self.sessions.problems());
         section(&["broadcaster"], self.broadcaster.problems());
