@@ -150,7 +150,11 @@ impl Authenticator {
             keys: watch::Sender::new(Arc::new(keys)),
             unknown_key_seen: Notify::new(),
             anonymous,
-            tickets: Tickets::new(store, Duration::from_secs(config.ticket_ttl_secs)),
+            tickets: Tickets::new(
+                store,
+                Duration::from_secs(config.ticket_ttl_secs),
+                config.tickets_per_subject_max,
+            ),
         })))
     }
 
@@ -190,8 +194,12 @@ impl Authenticator {
     /// A ticket for a principal that was authenticated.
     ///
     /// # Errors
-    /// When the principal's token is over, too many tickets wait, or the store cannot be reached.
+    /// When the principal is nobody (unless nobody is asked who they are), its token is over, it or all got too many
+    /// tickets, or the store cannot be reached.
     pub async fn issue_ticket(&self, principal: &Principal, now: Timestamp) -> Result<Ticket, TicketError> {
+        if self.0.config.mode == Mode::Jwt && principal.subject.is_none() {
+            return Err(TicketError::Nobody);
+        }
         self.0.tickets.issue(principal, now).await
     }
 
@@ -201,8 +209,9 @@ impl Authenticator {
         self.0.tickets.ttl()
     }
 
-    /// Who a session belongs to from now on. Its rights may have changed, so what it reads is checked again by the
-    /// caller. A session of someone unknown may become anybody's; any other stays with its subject and tenant.
+    /// What a session may from now on, and until when. Its rights may have changed, so what it reads is checked again
+    /// by the caller. It stays with its subject and tenant: what was shown to one must not go on as another's, and
+    /// nobody's session has no token that ends.
     ///
     /// # Errors
     /// When the token or ticket is refused or is another's. The session keeps what it has.
@@ -220,10 +229,7 @@ impl Authenticator {
             Renewal::Ticket(ticket) => self.0.tickets.redeem(ticket, now).await?,
         };
         let is_same = principal.subject == current.subject && principal.tenant == current.tenant;
-        if current.subject.is_some() && !is_same {
-            return Err(AuthenticationError::AnotherSubject);
-        }
-        Ok(principal)
+        if is_same { Ok(principal) } else { Err(AuthenticationError::AnotherSubject) }
     }
 
     /// The keys in use now.

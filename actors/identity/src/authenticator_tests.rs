@@ -121,10 +121,48 @@ async fn a_session_is_renewed_for_its_own_subject_only() {
         let refused = room.renew(&ada, Renewal::Token(&token), at(0)).await;
         assert_eq!(refused, Err(AuthenticationError::AnotherSubject), "{claim}");
         assert_eq!(refused.unwrap_err().client_code(), "token_invalid");
-        assert!(room.renew(&Principal::default(), Renewal::Token(&token), at(0)).await.is_ok());
+        let nobody = room.renew(&Principal::default(), Renewal::Token(&token), at(0)).await;
+        assert_eq!(nobody, Err(AuthenticationError::AnotherSubject), "{claim}");
     }
     let refused = room.renew(&ada, Renewal::Token(&longer), at(630)).await;
     assert_eq!(refused, Err(AuthenticationError::Token(TokenError::Expired)));
+}
+
+#[tokio::test]
+async fn a_ticket_that_was_tried_for_another_session_is_used_up() {
+    let room = room();
+    let ada = with_header(&room, &format!("Bearer {}", good_token(ALL[2]))).await.unwrap().principal;
+    let grace = Principal { subject: Some("grace".into()), ..ada.clone() };
+    let ticket = room.issue_ticket(&ada, at(0)).await.unwrap();
+    let refused = room.renew(&grace, Renewal::Ticket(ticket.expose()), at(0)).await;
+    assert_eq!(refused, Err(AuthenticationError::AnotherSubject));
+    let replayed = room.renew(&ada, Renewal::Ticket(ticket.expose()), at(0)).await;
+    assert_eq!(replayed, Err(AuthenticationError::Ticket(TicketError::Unknown)));
+}
+
+#[tokio::test]
+async fn a_ticket_is_for_somebody() {
+    let room = room();
+    let nobody = room.authenticate(Credentials::default(), at(0)).await.unwrap().principal;
+    let refused = room.issue_ticket(&nobody, at(0)).await.unwrap_err();
+    assert_eq!((refused.code(), refused.client_code()), ("ticket_for_nobody", "token_invalid"));
+
+    // Pages work the same where nobody is asked: the ticket is issued, and then not looked at.
+    let trusting = open(&Config::default()).unwrap();
+    let ticket = trusting.issue_ticket(&Principal::everything(), at(0)).await.unwrap();
+    for _ in 0..2 {
+        let anybody = with_ticket(&trusting, ticket.expose(), at(0)).await.unwrap();
+        assert_eq!(anybody.source, Source::None);
+    }
+}
+
+#[tokio::test]
+async fn the_bounds_of_tickets_are_those_of_the_configuration() {
+    let room = open(&Config { tickets_per_subject_max: 1, ..config() }).unwrap();
+    let ada = with_header(&room, &format!("Bearer {}", good_token(ALL[0]))).await.unwrap().principal;
+    assert_eq!(room.ticket_ttl(), Duration::from_secs(30));
+    room.issue_ticket(&ada, at(0)).await.unwrap();
+    assert_eq!(room.issue_ticket(&ada, at(0)).await.unwrap_err(), TicketError::SubjectFull);
 }
 
 #[tokio::test]
@@ -213,6 +251,21 @@ async fn a_token_opens_what_it_names_and_its_own_tenants_rooms() {
     ];
     for (channel, wanted, expected) in attacks {
         assert_eq!(channels.scope(&ada, [channel], wanted), Err(expected), "{channel} {wanted:?}");
+    }
+
+    // Everything is every channel, and still only its own tenant; a tenant's name is no pattern either.
+    for (tenant, foreign) in [("north", "south"), ("*", "north"), ("nort?", "north"), ("NORTH", "north")] {
+        let mut claims = signing::good_claims();
+        (claims["channels"], claims["tenant"]) = (json!("*"), json!(tenant));
+        let header = signing::good_header(ALL[3]).to_string();
+        let token = signing::token_of(ALL[3], header, claims.to_string());
+        let greedy = with_header(&room, &format!("Bearer {token}")).await.unwrap().principal;
+        assert!(!greedy.is_administrator);
+        assert!(!greedy.may_publish(&ChannelName::new("orders.secret").unwrap()));
+        assert_eq!(channels.scope(&greedy, ["orders"], [foreign]), Err(Denied::UnknownRoom), "{tenant}");
+        let own = channels.scope(&greedy, ["orders", "orders.secret"], []).unwrap();
+        let rooms = own.rooms_of(&ChannelName::new("orders").unwrap()).unwrap();
+        assert!(!rooms.hold(Some(foreign)) && !rooms.hold(None) && rooms.hold(Some(tenant)), "{tenant}");
     }
 
     let homeless = token_with(ALL[3], "tenant", json!(null));

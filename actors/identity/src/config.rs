@@ -1,8 +1,10 @@
 //! How clients prove who they are.
 
-use freshet_feed::Secret;
+use freshet_feed::{Patterns, Secret};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::fetch::Address;
 
 /// The fewest bytes of `hmac_secret`: the length of the hash of HS256 (RFC 7518, section 3.2).
 pub const MIN_HMAC_SECRET_BYTES: usize = 32;
@@ -39,7 +41,8 @@ pub struct Config {
     pub mode: Mode,
     /// The algorithms that are accepted. Each needs a key of its own kind.
     pub algorithms: Vec<Algorithm>,
-    /// The shared secret of HS256, at least 32 bytes. A PEM is refused. Empty means none.
+    /// The shared secret of HS256, at least 32 bytes, as it stands: it is not decoded from base64. A PEM is refused.
+    /// Empty means none.
     pub hmac_secret: Secret,
     /// A file with one public key as PEM (RSA, EC P-256 or Ed25519). Empty means none.
     pub public_key_file: String,
@@ -67,7 +70,7 @@ pub struct Config {
     /// The claim with the subject; a token without it is refused. Dots lead into nested objects unless a claim has
     /// this very name, here and in the other claim names.
     pub subject_claim: String,
-    /// The claim with the tenant.
+    /// The claim with the tenant. Empty, here and in the following, means that no token says it.
     pub tenant_claim: String,
     /// The claim with the patterns of channels that may be read, a list or text separated by spaces.
     pub channels_claim: String,
@@ -83,6 +86,9 @@ pub struct Config {
     /// The most tickets that wait to be redeemed.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub tickets_max: usize,
+    /// The most tickets that one subject gets in `ticket_ttl_secs`, so that nobody takes the places of all others.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub tickets_per_subject_max: usize,
 }
 
 impl Default for Config {
@@ -109,6 +115,7 @@ impl Default for Config {
             anonymous_channels: Vec::new(),
             ticket_ttl_secs: 30,
             tickets_max: 10_000,
+            tickets_per_subject_max: 100,
         }
     }
 }
@@ -118,10 +125,16 @@ impl Config {
     #[must_use]
     pub fn problems(&self) -> Vec<(Vec<String>, String)> {
         let mut problems = Vec::new();
+        let mut report = |key: &str, text: &str| problems.push((vec![key.to_owned()], text.to_owned()));
         if self.mode == Mode::None {
+            if self.says_how_to_check() {
+                report(
+                    "mode",
+                    "it is said how tokens are checked, but none is: set mode = \"jwt\" or remove the rest",
+                );
+            }
             return problems;
         }
-        let mut report = |key: &str, text: &str| problems.push((vec![key.to_owned()], text.to_owned()));
         if self.algorithms.is_empty() {
             report("algorithms", "no algorithm is accepted; name at least one");
         }
@@ -145,7 +158,7 @@ impl Config {
         if !uses_public && sources != 0 {
             report("algorithms", "a public key is set but no algorithm uses it; add RS256, ES256 or EdDSA");
         }
-        if !self.jwks_url.is_empty() && !is_allowed_url(&self.jwks_url) {
+        if !self.jwks_url.is_empty() && Address::parse(&self.jwks_url).is_none() {
             report("jwks_url", "use https, or http to a loopback address, without a user name");
         }
         if self.issuer.is_empty() {
@@ -154,16 +167,41 @@ impl Config {
         if self.audience.is_empty() != self.audience_not_checked {
             report("audience", "set either audience or audience_not_checked = true");
         }
+        if self.subject_claim.is_empty() {
+            report("subject_claim", "a token without a subject is refused; say in which claim it stands");
+        }
+        if !self.cookie_name.bytes().all(is_of_token) {
+            report(
+                "cookie_name",
+                "no cookie can have this name; use letters, digits, hyphens and underscores",
+            );
+        }
+        if let Err(error) = Patterns::new(&self.anonymous_channels) {
+            report("anonymous_channels", &error.to_string());
+        }
         problems
+    }
+
+    /// Whether somebody wrote down what only matters when tokens are checked, and so believes that they are.
+    fn says_how_to_check(&self) -> bool {
+        let texts = [
+            &self.public_key_file,
+            &self.jwks_file,
+            &self.jwks_url,
+            &self.issuer,
+            &self.audience,
+            &self.cookie_name,
+        ];
+        texts.iter().any(|text| !text.is_empty())
+            || !self.algorithms.is_empty()
+            || !self.hmac_secret.is_empty()
+            || !self.anonymous_channels.is_empty()
     }
 }
 
-/// A user name is refused because it can look like a loopback host.
-fn is_allowed_url(url: &str) -> bool {
-    let is_loopback = ["http://127.0.0.1", "http://[::1]"]
-        .iter()
-        .any(|origin| url.strip_prefix(origin).is_some_and(|rest| rest.starts_with([':', '/'])));
-    !url.contains('@') && (url.starts_with("https://") || is_loopback)
+/// What names of cookies are made of (RFC 9110, section 5.6.2).
+fn is_of_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 #[cfg(test)]

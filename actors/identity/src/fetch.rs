@@ -1,6 +1,7 @@
 //! Fetches a key set: one request on a connection of its own, bounded in bytes and time. Redirects are not followed,
 //! and no proxy is used: keys come from where the configuration says, or not at all.
 
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,8 +24,8 @@ use crate::keys::MAX_KEYS_BYTES;
 /// Why a key set could not be fetched. Texts name no more of the address than its host.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FetchError {
-    /// The address is none, or its scheme is neither https nor http.
-    #[error("the address of the key set cannot be used")]
+    /// The address is none, names a user, or would be asked over a network without TLS.
+    #[error("the address of the key set is neither https nor http to a loopback address")]
     Address,
     /// TLS cannot be set up, such as without any trusted certificate.
     #[error("tls cannot be set up: {0}")]
@@ -49,14 +50,44 @@ pub enum FetchError {
     Timeout(String, Duration),
 }
 
-/// Fetches one address.
-#[derive(Clone)]
-pub(crate) struct Fetcher {
+/// Where a key set is fetched: https, or http to this machine. Whoever can change the answer on its way decides who
+/// everybody is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Address {
     host: String,
     port: u16,
     authority: String,
     path: String,
-    /// Nothing for http, which the configuration allows to this machine only.
+    is_secure: bool,
+}
+
+impl Address {
+    /// Takes a URL apart. Nothing when it is none, names a user (who can look like the host), or is http to anything
+    /// but a loopback address; the name `localhost` is none, since a resolver decides what it means.
+    pub fn parse(url: &str) -> Option<Self> {
+        let url: Uri = url.parse().ok()?;
+        let authority = url.authority()?;
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+        let (is_secure, default_port) = match url.scheme_str()? {
+            "https" => (true, 443),
+            "http" if host.parse().is_ok_and(|host: IpAddr| host.is_loopback()) => (false, 80),
+            _ => return None,
+        };
+        Some(Self {
+            port: port_of(authority)?.unwrap_or(default_port),
+            authority: authority.as_str().to_owned(),
+            path: url.path_and_query().map_or("/", |path| path.as_str()).to_owned(),
+            host,
+            is_secure,
+        })
+    }
+}
+
+/// Fetches one address.
+#[derive(Clone)]
+pub(crate) struct Fetcher {
+    address: Address,
+    /// Nothing for http.
     tls: Option<(TlsConnector, ServerName<'static>)>,
     timeout: Duration,
 }
@@ -72,54 +103,42 @@ impl Fetcher {
         url: &str,
         timeout: Duration,
     ) -> Result<Self, FetchError> {
-        let url: Uri = url.parse().map_err(|_| FetchError::Address)?;
-        let authority = url.authority().ok_or(FetchError::Address)?;
-        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
-        let (default_port, tls) = match url.scheme_str() {
-            Some("https") => {
-                let name = ServerName::try_from(host.clone()).map_err(|_| FetchError::Address)?;
-                (443, Some((connector(roots())?, name)))
-            }
-            Some("http") => (80, None),
-            _ => return Err(FetchError::Address),
-        };
-        Ok(Self {
-            port: port_of(authority).ok_or(FetchError::Address)?.unwrap_or(default_port),
-            authority: authority.as_str().to_owned(),
-            path: url.path_and_query().map_or("/", |path| path.as_str()).to_owned(),
-            host,
-            tls,
-            timeout,
-        })
+        let address = Address::parse(url).ok_or(FetchError::Address)?;
+        let mut tls = None;
+        if address.is_secure {
+            let name = ServerName::try_from(address.host.clone()).map_err(|_| FetchError::Address)?;
+            tls = Some((connector(roots())?, name));
+        }
+        Ok(Self { address, tls, timeout })
     }
 
     pub fn host(&self) -> &str {
-        &self.host
+        &self.address.host
     }
 
     /// The body of a 200. Cancel safe: the connection ends with the future.
     pub async fn fetch(&self) -> Result<Bytes, FetchError> {
         let answer = tokio::time::timeout(self.timeout, self.connect_and_get()).await;
-        answer.unwrap_or_else(|_| Err(FetchError::Timeout(self.host.clone(), self.timeout)))
+        answer.unwrap_or_else(|_| Err(FetchError::Timeout(self.host().to_owned(), self.timeout)))
     }
 
     async fn connect_and_get(&self) -> Result<Bytes, FetchError> {
-        let stream = TcpStream::connect((self.host.as_str(), self.port))
+        let stream = TcpStream::connect((self.address.host.as_str(), self.address.port))
             .await
-            .map_err(|error| FetchError::Connect(self.host.clone(), error.to_string()))?;
+            .map_err(|error| FetchError::Connect(self.host().to_owned(), error.to_string()))?;
         let Some((connector, name)) = &self.tls else { return self.get(stream).await };
         let stream = connector
             .connect(name.clone(), stream)
             .await
-            .map_err(|error| FetchError::Tls(self.host.clone(), error.to_string()))?;
+            .map_err(|error| FetchError::Tls(self.host().to_owned(), error.to_string()))?;
         self.get(stream).await
     }
 
     async fn get(&self, stream: impl AsyncRead + AsyncWrite + Unpin) -> Result<Bytes, FetchError> {
         let protocol =
-            |error: &dyn std::error::Error| FetchError::Protocol(self.host.clone(), error.to_string());
-        let request = Request::get(&self.path)
-            .header(HOST, &self.authority)
+            |error: &dyn std::error::Error| FetchError::Protocol(self.host().to_owned(), error.to_string());
+        let request = Request::get(&self.address.path)
+            .header(HOST, &self.address.authority)
             .header(ACCEPT, "application/jwk-set+json, application/json")
             .header(USER_AGENT, "freshet")
             .header(CONNECTION, "close")
@@ -131,12 +150,14 @@ impl Fetcher {
         let exchange = async {
             let response = sender.send_request(request).await.map_err(|error| protocol(&error))?;
             if response.status() != StatusCode::OK {
-                return Err(FetchError::Status(self.host.clone(), response.status().as_u16()));
+                return Err(FetchError::Status(self.host().to_owned(), response.status().as_u16()));
             }
             let body = Limited::new(response.into_body(), MAX_KEYS_BYTES).collect().await;
             match body {
                 Ok(body) => Ok(body.to_bytes()),
-                Err(error) if error.is::<LengthLimitError>() => Err(FetchError::TooLarge(self.host.clone())),
+                Err(error) if error.is::<LengthLimitError>() => {
+                    Err(FetchError::TooLarge(self.host().to_owned()))
+                }
                 Err(error) => Err(protocol(&*error)),
             }
         };

@@ -100,34 +100,60 @@ fn a_server_that_does_not_answer_is_given_up() {
 
 #[test]
 fn an_address_is_taken_apart() {
-    let parts = |url: &str| {
-        Fetcher::trusting(trust_the_server, url, LONG).map(|fetcher| {
-            (fetcher.host, fetcher.port, fetcher.authority, fetcher.path, fetcher.tls.is_some())
-        })
-    };
     let of = |host: &str, port, authority: &str, path: &str, is_secure| {
-        Ok((host.to_owned(), port, authority.to_owned(), path.to_owned(), is_secure))
+        let (host, authority, path) = (host.to_owned(), authority.to_owned(), path.to_owned());
+        Some(Address { host, port, authority, path, is_secure })
     };
-    assert_eq!(
-        parts("https://issuer.example/a?b=c"),
-        of("issuer.example", 443, "issuer.example", "/a?b=c", true)
-    );
-    assert_eq!(
-        parts("https://issuer.example:8443"),
-        of("issuer.example", 8443, "issuer.example:8443", "/", true)
-    );
-    assert_eq!(parts("http://[::1]:80/x"), of("::1", 80, "[::1]:80", "/x", false));
+    let cases = [
+        ("https://issuer.example/a?b=c", of("issuer.example", 443, "issuer.example", "/a?b=c", true)),
+        ("https://issuer.example:8443", of("issuer.example", 8443, "issuer.example:8443", "/", true)),
+        ("https://192.0.2.1/x", of("192.0.2.1", 443, "192.0.2.1", "/x", true)),
+        ("http://[::1]:81/x", of("::1", 81, "[::1]:81", "/x", false)),
+        ("http://127.0.0.1", of("127.0.0.1", 80, "127.0.0.1", "/", false)),
+        ("http://127.8.9.1:80/x", of("127.8.9.1", 80, "127.8.9.1:80", "/x", false)),
+    ];
+    for (url, expected) in cases {
+        assert_eq!(Address::parse(url), expected, "{url}");
+        assert!(Fetcher::trusting(trust_the_server, url, LONG).is_ok(), "{url}");
+    }
+}
+
+#[test]
+fn keys_do_not_cross_a_network_in_the_clear() {
     for url in [
         "",
         "/keys",
+        "issuer.example",
         "ftp://issuer.example/",
+        "file:///etc/jwks.json",
         "https://",
+        "https:///keys",
         "https://issuer.example:x/",
         "https://issuer.example:99999/",
         "https://user@issuer.example/",
+        "https://issuer.example /",
+        "http://issuer.example/",
+        "http://localhost/",
+        "http://0.0.0.0/",
+        "http://[::]/",
+        "http://[::ffff:192.0.2.1]/",
+        "http://192.0.2.1/",
+        "http://169.254.169.254/",
+        "http://2130706433/",
+        "http://127.0.0.1.issuer.example/",
+        "http://127.0.0.1:80@issuer.example/",
+        "http://127.0.0.1:80.issuer.example/",
+        "http://127.0.0.1\\@issuer.example/",
+        "http://127.0.0.1%2eissuer.example/",
     ] {
-        assert_eq!(parts(url), Err(FetchError::Address), "{url}");
+        assert_eq!(Address::parse(url), None, "{url}");
+        let refused = Fetcher::trusting(trust_the_server, url, LONG).err();
+        assert_eq!(refused, Some(FetchError::Address), "{url}");
     }
+}
+
+#[test]
+fn without_a_trusted_certificate_nothing_is_fetched() {
     let no_roots = Fetcher::trusting(RootCertStore::empty, "https://issuer.example/", LONG);
     assert!(matches!(no_roots.err(), Some(FetchError::TlsSetup(_))));
 }

@@ -41,6 +41,27 @@ impl<'de> Deserialize<'de> for Members<'de> {
     }
 }
 
+/// How many lists and objects stand in each other at the deepest place of a JSON text. What a text that is no JSON
+/// answers means nothing.
+pub(crate) fn depth(text: &[u8]) -> usize {
+    let (mut depth, mut deepest) = (0_usize, 0);
+    let (mut in_text, mut is_escaped) = (false, false);
+    for byte in text {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = in_text,
+            b'"' => in_text = !in_text,
+            b'[' | b'{' if !in_text => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' if !in_text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
 impl<'a> Members<'a> {
     pub fn read(text: &'a [u8]) -> Result<Self, NotMembers> {
         let members: Self = serde_json::from_slice(text).map_err(|_| NotMembers::NotAnObject)?;
@@ -122,6 +143,22 @@ mod tests {
         for (text, expected) in cases {
             assert_eq!(Members::read(text.as_bytes()).map(|_| ()), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn depth_counts_what_stands_in_each_other_and_no_text() {
+        let cases = [
+            ("7", 0),
+            ("{}", 1),
+            (r#"{"a":[],"b":[[]],"c":{}}"#, 3),
+            (r#"{"a[[[":"]{{","b":"\"[[[","c":"\\"}"#, 1),
+            (r#"{"a":"\\","b":[[]]}"#, 3),
+            ("]]]][", 1),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(depth(text.as_bytes()), expected, "{text}");
+        }
+        assert_eq!(depth("[".repeat(100_000).as_bytes()), 100_000);
     }
 
     #[test]

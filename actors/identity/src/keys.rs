@@ -19,6 +19,12 @@ pub const MIN_RSA_BITS: usize = 2048;
 /// The longest RSA modulus, in bits: what the signature library takes.
 pub const MAX_RSA_BITS: usize = 8192;
 
+/// The smallest public exponent of an RSA key: with 1 every text is its own signature (RFC 8017, section 3.1, asks for
+/// 3 or more).
+pub const MIN_RSA_EXPONENT: u64 = 3;
+/// The largest public exponent of an RSA key: what the signature library takes.
+pub const MAX_RSA_EXPONENT: u64 = (1 << 33) - 1;
+
 /// Why keys are not taken. None of a file's or a set's keys is used then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
@@ -45,6 +51,9 @@ pub enum KeyError {
         "a key is too short or too long: RSA needs {MIN_RSA_BITS} to {MAX_RSA_BITS} bits, a secret {MIN_HMAC_SECRET_BYTES} bytes"
     )]
     Length,
+    /// Numbers that no RSA key has: an even one, or an exponent outside [`MIN_RSA_EXPONENT`] to [`MAX_RSA_EXPONENT`].
+    #[error("the numbers of an rsa key are not those of one")]
+    RsaNumbers,
     /// A shared secret that is the text of a public key: anybody could sign with it.
     #[error("a PEM is not a secret")]
     PemAsSecret,
@@ -65,6 +74,7 @@ impl KeyError {
             Self::DuplicateId => "key_id_duplicate",
             Self::Private => "key_private",
             Self::Length => "key_length",
+            Self::RsaNumbers => "key_rsa_numbers",
             Self::PemAsSecret => "key_pem_as_secret",
             Self::NoneUsable => "keys_none_usable",
         }
@@ -85,7 +95,8 @@ pub(crate) enum Material {
 }
 
 impl Material {
-    /// Refuses lengths outside [`MIN_RSA_BITS`] to [`MAX_RSA_BITS`].
+    /// Refuses lengths outside [`MIN_RSA_BITS`] to [`MAX_RSA_BITS`], and what cannot be a modulus or an exponent. The
+    /// signature library refuses these too, but with each token again, as if the token were wrong.
     pub fn rsa(modulus: &[u8], exponent: &[u8]) -> Result<Self, KeyError> {
         let modulus = without_leading_zeros(modulus);
         let exponent = without_leading_zeros(exponent);
@@ -94,6 +105,12 @@ impl Material {
         if !(MIN_RSA_BITS..=MAX_RSA_BITS).contains(&bits) {
             return Err(KeyError::Length);
         }
+        let is_odd = |number: &[u8]| number.last().is_some_and(|byte| byte % 2 == 1);
+        let is_exponent = as_integer(exponent)
+            .is_some_and(|exponent| (MIN_RSA_EXPONENT..=MAX_RSA_EXPONENT).contains(&exponent));
+        if !is_odd(modulus) || !is_odd(exponent) || !is_exponent {
+            return Err(KeyError::RsaNumbers);
+        }
         Ok(Self::Rsa { modulus: modulus.to_vec(), exponent: exponent.to_vec() })
     }
 }
@@ -101,6 +118,13 @@ impl Material {
 fn without_leading_zeros(bytes: &[u8]) -> &[u8] {
     let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
     &bytes[zeros..]
+}
+
+/// Nothing when it has more than 64 bits.
+fn as_integer(big_endian: &[u8]) -> Option<u64> {
+    let mut bytes = [0; 8];
+    bytes.get_mut(8usize.checked_sub(big_endian.len())?..)?.copy_from_slice(big_endian);
+    Some(u64::from_be_bytes(bytes))
 }
 
 /// One key, with its one algorithm. What it is made of is not printed.

@@ -129,6 +129,63 @@ fn a_key_set_is_taken_whole_or_not_at_all() {
     assert_eq!(set(&Value::from(many)).err(), Some(KeyError::TooMany));
 }
 
+/// RFC 7517, appendix A.1: a key for encryption, and one for signatures.
+#[test]
+fn the_key_set_of_the_standard_is_read() {
+    let document = json!({ "keys": [
+        { "kty": "EC", "crv": "P-256", "x": "MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4",
+          "y": "4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM", "use": "enc", "kid": "1" },
+        { "kty": "RSA", "e": "AQAB", "alg": "RS256", "kid": "2011-04-29", "n": concat!(
+            "0vx7agoebGcQSuuPiLJXZptN9nndrQmbXEps2aiAFbWhM78LhWx4cbbfAAtVT86zwu1RK7aPFFxuhDR1L6tSoc_BJECPebWKRXjBZCiFV4n",
+            "3oknjhMstn64tZ_2W-5JsGY4Hc5n9yBXArwl93lqt7_RN5w6Cf0h4QyQ5v-65YGjQR0_FDW2QvzqY368QQMicAtaSqzs8KJZgnYb9c7d0zg",
+            "dAZHzu6qMQvRL5hajrn1n91CbOpbISD08qNLyrdkt-bFTWhAI4vMQFh6WeZu0fM4lFd2NcRwr3XPksINHaQ-G_xBniIqbw0Ls1jF44-csF",
+            "Cur-kEgU8awapJzKnqDKgw"
+        ) },
+    ] });
+    let keys = KeySet::from_jwks(document.to_string().as_bytes()).unwrap();
+    assert_eq!((keys.len(), keys.skipped()), (1, 1));
+    assert!(keys.find(Algorithm::RS256, Some("2011-04-29")).is_ok());
+    assert_eq!(keys.find(Algorithm::ES256, Some("1")).err(), Some(NoKey::Unknown));
+}
+
+#[test]
+fn weak_rsa_numbers_are_no_key() {
+    let modulus = |bits: usize, last: u8| {
+        let mut modulus = vec![0xab; bits.div_ceil(8)];
+        modulus[0] = u8::try_from(1_u16 << ((bits - 1) % 8)).unwrap();
+        *modulus.last_mut().unwrap() = last;
+        modulus
+    };
+    let read = |modulus: &[u8], exponent: &[u8]| {
+        let (n, e) = (signing::encode(modulus), signing::encode(exponent));
+        set(&json!([{ "kty": "RSA", "n": n, "e": e }])).err()
+    };
+    let common: &[u8] = &[1, 0, 1];
+    let cases = [
+        (modulus(2048, 1), common, None),
+        (modulus(8192, 1), common, None),
+        (modulus(2047, 1), common, Some(KeyError::Length)),
+        (modulus(512, 1), common, Some(KeyError::Length)),
+        (modulus(8193, 1), common, Some(KeyError::Length)),
+        // Leading zeros make no key longer.
+        ([vec![0; 128], modulus(1024, 1)].concat(), common, Some(KeyError::Length)),
+        (vec![0; 256], common, Some(KeyError::Length)),
+        (modulus(2048, 2), common, Some(KeyError::RsaNumbers)),
+        (modulus(2048, 1), &[0], Some(KeyError::RsaNumbers)),
+        (modulus(2048, 1), &[1], Some(KeyError::RsaNumbers)),
+        (modulus(2048, 1), &[0, 0, 1], Some(KeyError::RsaNumbers)),
+        (modulus(2048, 1), &[2], Some(KeyError::RsaNumbers)),
+        (modulus(2048, 1), &[3], None),
+        (modulus(2048, 1), &[1, 0, 0], Some(KeyError::RsaNumbers)),
+        (modulus(2048, 1), &[1, 0xff, 0xff, 0xff, 0xff], None),
+        (modulus(2048, 1), &[2, 0, 0, 0, 1], Some(KeyError::RsaNumbers)),
+        (modulus(2048, 1), &[1; 9], Some(KeyError::RsaNumbers)),
+    ];
+    for (number, (modulus, exponent, expected)) in cases.into_iter().enumerate() {
+        assert_eq!(read(&modulus, exponent), expected, "case {number}");
+    }
+}
+
 #[test]
 fn keys_that_are_not_for_checking_are_skipped() {
     let skipped = |member: &str, value: Value| {

@@ -59,10 +59,13 @@ pub fn sign_hmac(secret: &[u8], message: &[u8]) -> Vec<u8> {
 }
 
 /// A token of exactly these texts.
-pub fn token_of(algorithm: Algorithm, header: &str, claims: &str) -> String {
-    let message = format!("{}.{}", encode(header), encode(claims));
-    let signature = encode(sign(algorithm, message.as_bytes()));
-    format!("{message}.{signature}")
+pub fn token_of(algorithm: Algorithm, header: impl AsRef<[u8]>, claims: impl AsRef<[u8]>) -> String {
+    signed(algorithm, &format!("{}.{}", encode(header), encode(claims)))
+}
+
+/// A token of these two parts as they are, correctly signed.
+pub fn signed(algorithm: Algorithm, message: &str) -> String {
+    format!("{message}.{}", encode(sign(algorithm, message.as_bytes())))
 }
 
 pub fn name(algorithm: Algorithm) -> &'static str {
@@ -75,13 +78,16 @@ pub fn name(algorithm: Algorithm) -> &'static str {
 }
 
 pub fn good_header(algorithm: Algorithm) -> Value {
-    let id = match algorithm {
+    json!({ "alg": name(algorithm), "kid": key_id(algorithm), "typ": "JWT" })
+}
+
+pub fn key_id(algorithm: Algorithm) -> &'static str {
+    match algorithm {
         Algorithm::HS256 => "secret-1",
         Algorithm::RS256 => "rsa-1",
         Algorithm::ES256 => "p256-1",
         Algorithm::EdDSA => "ed25519-1",
-    };
-    json!({ "alg": name(algorithm), "kid": id, "typ": "JWT" })
+    }
 }
 
 /// Ends a minute after [`NOW`].
@@ -100,14 +106,14 @@ pub fn good_claims() -> Value {
 }
 
 pub fn good_token(algorithm: Algorithm) -> String {
-    token_of(algorithm, &good_header(algorithm).to_string(), &good_claims().to_string())
+    token_of(algorithm, good_header(algorithm).to_string(), good_claims().to_string())
 }
 
 /// A good token but for one claim.
 pub fn token_with(algorithm: Algorithm, claim: &str, value: Value) -> String {
     let mut claims = good_claims();
     claims[claim] = value;
-    token_of(algorithm, &good_header(algorithm).to_string(), &claims.to_string())
+    token_of(algorithm, good_header(algorithm).to_string(), claims.to_string())
 }
 
 pub const ALL: [Algorithm; 4] = [Algorithm::HS256, Algorithm::RS256, Algorithm::ES256, Algorithm::EdDSA];

@@ -21,6 +21,9 @@ use crate::token_error::{IDENTITY_UNAVAILABLE, TOKEN_EXPIRED, TOKEN_INVALID};
 /// How much of a ticket cannot be guessed, in bytes.
 pub const TICKET_BYTES: usize = 32;
 
+/// The most subjects whose tickets are counted at once. They are forgotten after a ticket's time to live.
+const MAX_COUNTED_SUBJECTS: usize = 100_000;
+
 /// Why a store of tickets cannot do what it was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TicketStoreError {
@@ -146,6 +149,12 @@ pub enum TicketError {
     /// The token behind the ticket is over.
     #[error("the token behind the ticket has expired")]
     Expired,
+    /// Nobody proved who they are, so there is nobody to issue a ticket for.
+    #[error("a ticket needs somebody who was authenticated")]
+    Nobody,
+    /// The subject got as many tickets as it may in this time.
+    #[error("the subject asks for too many tickets")]
+    SubjectFull,
     /// The store cannot answer.
     #[error(transparent)]
     Store(#[from] TicketStoreError),
@@ -164,6 +173,8 @@ impl TicketError {
         match self {
             Self::Unknown => "ticket_unknown",
             Self::Expired => "ticket_token_expired",
+            Self::Nobody => "ticket_for_nobody",
+            Self::SubjectFull => "tickets_subject_full",
             Self::Store(TicketStoreError::Full) => "tickets_full",
             Self::Store(TicketStoreError::Unavailable(_)) => "ticket_store_unavailable",
             Self::NoRandomness => "ticket_no_randomness",
@@ -175,9 +186,9 @@ impl TicketError {
     #[must_use]
     pub fn client_code(&self) -> &'static str {
         match self {
-            Self::Unknown | Self::Unreadable => TOKEN_INVALID,
+            Self::Unknown | Self::Unreadable | Self::Nobody => TOKEN_INVALID,
             Self::Expired => TOKEN_EXPIRED,
-            Self::Store(_) | Self::NoRandomness => IDENTITY_UNAVAILABLE,
+            Self::SubjectFull | Self::Store(_) | Self::NoRandomness => IDENTITY_UNAVAILABLE,
         }
     }
 }
@@ -186,14 +197,24 @@ impl TicketError {
 pub struct Tickets {
     store: Arc<dyn TicketStore>,
     ttl: Duration,
+    per_subject_max: usize,
+    issued: Mutex<Issued>,
     random: SystemRandom,
 }
 
+/// How many tickets each subject got since a moment that is at most a ticket's time to live ago.
+struct Issued {
+    since: Instant,
+    by_subject: HashMap<Arc<str>, usize>,
+}
+
 impl Tickets {
-    /// Tickets that may be redeemed for `ttl`.
+    /// Tickets that may be redeemed for `ttl`, in which time one subject gets at most `per_subject_max` (twice as many
+    /// where two such times meet).
     #[must_use]
-    pub fn new(store: Arc<dyn TicketStore>, ttl: Duration) -> Self {
-        Self { store, ttl, random: SystemRandom::new() }
+    pub fn new(store: Arc<dyn TicketStore>, ttl: Duration, per_subject_max: usize) -> Self {
+        let issued = Issued { since: Instant::now(), by_subject: HashMap::new() };
+        Self { store, ttl, per_subject_max, issued: Mutex::new(issued), random: SystemRandom::new() }
     }
 
     /// How long a ticket may be redeemed.
@@ -202,19 +223,40 @@ impl Tickets {
         self.ttl
     }
 
-    /// A fresh ticket for this principal.
+    /// A fresh ticket for this principal. Those without a subject, which only a daemon without authentication knows,
+    /// are not counted.
     ///
     /// # Errors
-    /// When the principal's own token is over, or the store takes no ticket now.
+    /// When the principal's own token is over, its subject got too many, or the store takes no ticket now.
     pub async fn issue(&self, principal: &Principal, now: Timestamp) -> Result<Ticket, TicketError> {
         if has_expired(principal, now) {
             return Err(TicketError::Expired);
+        }
+        if let Some(subject) = &principal.subject {
+            self.count(subject)?;
         }
         let mut secret = [0; TICKET_BYTES];
         self.random.fill(&mut secret).map_err(|_| TicketError::NoRandomness)?;
         let stored = serde_json::to_vec(principal).map_err(|_| TicketError::Unreadable)?;
         self.store.put(hash(&secret), stored, self.ttl).await?;
         Ok(Ticket(URL_SAFE_NO_PAD.encode(secret)))
+    }
+
+    fn count(&self, subject: &Arc<str>) -> Result<(), TicketError> {
+        // Nothing that holds the lock can panic half-way.
+        let mut issued = self.issued.lock().unwrap_or_else(PoisonError::into_inner);
+        if issued.since.elapsed() >= self.ttl {
+            *issued = Issued { since: Instant::now(), by_subject: HashMap::new() };
+        }
+        if issued.by_subject.len() >= MAX_COUNTED_SUBJECTS && !issued.by_subject.contains_key(subject) {
+            return Err(TicketStoreError::Full.into());
+        }
+        let count = issued.by_subject.entry(Arc::clone(subject)).or_default();
+        if *count >= self.per_subject_max {
+            return Err(TicketError::SubjectFull);
+        }
+        *count += 1;
+        Ok(())
     }
 
     /// Who the ticket was issued for. It cannot be redeemed again, whatever the answer.

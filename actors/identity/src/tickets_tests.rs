@@ -17,7 +17,7 @@ fn ada() -> Principal {
 
 fn tickets(tickets_max: usize) -> (Tickets, Arc<MemoryTicketStore>) {
     let store = Arc::new(MemoryTicketStore::new(tickets_max));
-    (Tickets::new(store.clone(), TTL), store)
+    (Tickets::new(store.clone(), TTL, 100), store)
 }
 
 #[tokio::test(start_paused = true)]
@@ -72,6 +72,23 @@ async fn tickets_are_bounded_and_old_ones_make_room() {
     tokio::time::advance(TTL).await;
     tickets.issue(&principal, at(30)).await.unwrap();
     assert_eq!(store.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_subject_cannot_take_the_places_of_all_others() {
+    let tickets = Tickets::new(Arc::new(MemoryTicketStore::new(10)), TTL, 3);
+    let ada = Principal { expires_at: None, ..ada() };
+    let grace = Principal { subject: Some("grace".into()), ..ada.clone() };
+    for _ in 0..3 {
+        let ticket = tickets.issue(&ada, at(0)).await.unwrap();
+        // It counts although it is used up.
+        tickets.redeem(ticket.expose(), at(0)).await.unwrap();
+    }
+    let refused = tickets.issue(&ada, at(0)).await.unwrap_err();
+    assert_eq!((refused.code(), refused.client_code()), ("tickets_subject_full", "identity_unavailable"));
+    tickets.issue(&grace, at(0)).await.unwrap();
+    tokio::time::advance(TTL).await;
+    tickets.issue(&ada, at(30)).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,12 +8,17 @@ use freshet_feed::{Patterns, Principal};
 use jiff::Timestamp;
 
 use crate::config::{Algorithm, Config};
-use crate::json::{Members, NotMembers, Value};
+use crate::json::{Members, NotMembers, Value, depth};
 use crate::keys::{Key, KeySet, MAX_KEY_ID_BYTES, NoKey, decode_base64url};
 use crate::token_error::TokenError;
 
 /// The longest token, in bytes.
 pub const MAX_TOKEN_BYTES: usize = 8 * 1024;
+
+/// The most lists and objects in each other in a header or in claims. Those of issuers need four.
+pub const MAX_DEPTH: usize = 16;
+/// The longest subject, and the longest tenant, in bytes.
+pub const MAX_NAME_BYTES: usize = 1024;
 
 /// The last second of a time that a token may name: what jiff can represent, in the year 9999.
 const MAX_SECOND: i64 = 253_402_207_200;
@@ -72,6 +77,12 @@ pub fn verify(token: &str, keys: &KeySet, rules: &Rules, now: Timestamp) -> Resu
     let header = decode(header)?;
     let claims = decode(claims)?;
     let signature = decode(signature)?;
+    if header.is_empty() || claims.is_empty() {
+        return Err(TokenError::Malformed);
+    }
+    if depth(&header) > MAX_DEPTH || depth(&claims) > MAX_DEPTH {
+        return Err(TokenError::TooDeep);
+    }
     let key = key_for(&Members::read(&header)?, keys, rules)?;
     if !key.verifies(message.as_bytes(), &signature) {
         return Err(TokenError::SignatureInvalid);
@@ -89,7 +100,7 @@ impl From<NotMembers> for TokenError {
 }
 
 fn decode(part: &str) -> Result<Vec<u8>, TokenError> {
-    decode_base64url(part.as_bytes()).filter(|bytes| !bytes.is_empty()).ok_or(TokenError::Malformed)
+    decode_base64url(part.as_bytes()).ok_or(TokenError::Malformed)
 }
 
 /// The key that the header asks for, which must be of the algorithm that the header names.
@@ -98,7 +109,8 @@ fn key_for<'a>(header: &Members<'_>, keys: &'a KeySet, rules: &Rules) -> Result<
     let algorithm = algorithm
         .filter(|algorithm| rules.algorithms.contains(algorithm))
         .ok_or(TokenError::AlgorithmRefused)?;
-    if header.names("crit") {
+    // `b64` (RFC 7797) must stand in `crit`; without it, a reader that knows it would see other claims.
+    if header.names("crit") || header.names("b64") {
         return Err(TokenError::CriticalHeader);
     }
     if header.names("cty") {
@@ -161,8 +173,8 @@ fn principal(claims: &Members<'_>, rules: &Rules, now: Timestamp) -> Result<Prin
     if second(claims.get("nbf"))?.is_some_and(|not_before| !is_reached(not_before - skew, now)) {
         return Err(TokenError::NotYetValid);
     }
-    let subject = text(claim(claims, &rules.subject_claim)?)?.ok_or(TokenError::SubjectMissing)?;
-    let tenant = text(claim(claims, &rules.tenant_claim)?)?;
+    let subject = name(claim(claims, &rules.subject_claim)?)?.ok_or(TokenError::SubjectMissing)?;
+    let tenant = name(claim(claims, &rules.tenant_claim)?)?;
     let is_administrator = match claim(claims, &rules.administrator_claim)? {
         None => false,
         Some(value) => value.boolean().ok_or(TokenError::ClaimMalformed)?,
@@ -199,8 +211,11 @@ fn is_reached(second: i64, now: Timestamp) -> bool {
     now.as_nanosecond() >= i128::from(second) * 1_000_000_000
 }
 
-/// The claim of this very name, else what its dots lead to. Objects on the way are read as strictly as the token.
+/// The claim of this very name, else what its dots lead to; no name is no claim. Objects on the way are read as strictly as the token.
 fn claim<'a>(claims: &Members<'a>, name: &str) -> Result<Option<Value<'a>>, TokenError> {
+    if name.is_empty() {
+        return Ok(None);
+    }
     if claims.names(name) {
         return Ok(claims.get(name));
     }
@@ -209,6 +224,13 @@ fn claim<'a>(claims: &Members<'a>, name: &str) -> Result<Option<Value<'a>>, Toke
         Some(value) if value.is_object() => claim(&value.members()?, rest),
         _ => Ok(None),
     }
+}
+
+/// A text that names somebody. Control characters could make two names look like one where operators read them.
+fn name(value: Option<Value<'_>>) -> Result<Option<String>, TokenError> {
+    let name = text(value)?;
+    let is_name = |name: &String| name.len() <= MAX_NAME_BYTES && !name.chars().any(char::is_control);
+    if name.as_ref().is_none_or(is_name) { Ok(name) } else { Err(TokenError::ClaimMalformed) }
 }
 
 /// An empty text names nobody and is refused.
@@ -227,6 +249,12 @@ fn patterns(value: Option<Value<'_>>) -> Result<Patterns, TokenError> {
     Patterns::new(names).map_err(|_| TokenError::TooManyPatterns)
 }
 
+#[cfg(test)]
+#[path = "token_attacks.rs"]
+mod attacks;
+#[cfg(test)]
+#[path = "signature_attacks.rs"]
+mod signature_attacks;
 #[cfg(test)]
 #[path = "token_tests.rs"]
 mod tests;

@@ -10,13 +10,16 @@ pub enum TokenError {
     /// Not three parts in strict base64url, or a part that is no JSON object, or a header of the wrong type.
     #[error("the token cannot be read")]
     Malformed,
+    /// One of its objects holds more than [`crate::token::MAX_DEPTH`] lists or objects in each other.
+    #[error("the token nests too deeply")]
+    TooDeep,
     /// A name stands twice in one of its objects.
     #[error("the token names a member twice")]
     DuplicateMember,
     /// `none`, an algorithm that is not accepted, or not the algorithm of the key.
     #[error("the token's algorithm is not accepted")]
     AlgorithmRefused,
-    /// It demands extensions (`crit`); none is known here.
+    /// It demands extensions (`crit`), or uses the one that changes what is signed (`b64`); none is known here.
     #[error("the token demands an extension")]
     CriticalHeader,
     /// It wraps another token (`cty`).
@@ -61,7 +64,8 @@ pub enum TokenError {
     /// The claim with the subject is missing.
     #[error("the token has no subject")]
     SubjectMissing,
-    /// A claim has the wrong type, is empty, or is a time that is no integer or beyond the years 1970 to 9999.
+    /// A claim has the wrong type, is empty, longer than [`crate::token::MAX_NAME_BYTES`] or with control characters, or
+    /// is a time that is no integer or beyond the years 1970 to 9999.
     #[error("a claim of the token cannot be read")]
     ClaimMalformed,
     /// More or longer patterns than [`freshet_feed::Patterns::new`] takes.
@@ -71,9 +75,10 @@ pub enum TokenError {
 
 impl TokenError {
     /// All of them, for the catalogue and the metrics.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::TooLarge,
         Self::Malformed,
+        Self::TooDeep,
         Self::DuplicateMember,
         Self::AlgorithmRefused,
         Self::CriticalHeader,
@@ -101,6 +106,7 @@ impl TokenError {
         match self {
             Self::TooLarge => "token_too_large",
             Self::Malformed => "token_malformed",
+            Self::TooDeep => "token_too_deep",
             Self::DuplicateMember => "token_duplicate_member",
             Self::AlgorithmRefused => "token_algorithm_refused",
             Self::CriticalHeader => "token_critical_header",
