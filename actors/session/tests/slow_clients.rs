@@ -9,6 +9,8 @@ mod daemon;
 mod memory_log;
 #[path = "support/sse.rs"]
 mod sse;
+#[path = "support/websocket.rs"]
+mod websocket;
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -19,6 +21,7 @@ use freshet_feed::Event;
 use freshet_feed::channel::WhenFull;
 use freshet_session::{CloseCode, Config};
 use memory_log::{MemoryLog, event, event_of};
+use serde_json::json;
 use sse::Client;
 
 const LARGE: usize = 64 << 10;
@@ -55,11 +58,14 @@ async fn stalled_clients_are_closed_and_their_memory_stays_flat_while_others_get
     let daemon = Daemon::start_on(MemoryLog::new(), config, small).await;
     let mut reader = Client::get(daemon.address, "/events", "").await;
     reader.connected().await;
-    let mut stalled = Vec::new();
-    for _ in 0..STALLED {
+    let (mut stalled, mut stalled_websockets) = (Vec::new(), Vec::new());
+    for _ in 0..STALLED / 2 {
         let mut client = Client::get(daemon.address, "/events", "").await;
         client.connected().await;
         stalled.push(client);
+        let mut client = websocket::Client::open(daemon.address).await;
+        client.subscribe("iceberg", json!({})).await;
+        stalled_websockets.push(client);
     }
     let before = resident_bytes();
     // The clients share the bytes of an event, so one that is not bounded keeps all of them for all.

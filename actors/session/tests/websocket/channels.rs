@@ -82,11 +82,17 @@ async fn a_tenant_sees_its_own_room_and_what_is_not_its_own_does_not_exist() {
     let daemon = Daemon::start_with(Config::default(), channels).await;
     daemon.publish_events(vec![order(1, "a", "north"), order(2, "b", "south")]).await;
     let mut north = Client::open_with(daemon.address, "X-Tenant: north\r\n").await;
-    for (options, code) in
-        [(json!({"room": ["south"]}), "unknown_room"), (json!({"room": ["north", "none"]}), "unknown_room")]
-    {
-        assert_eq!(north.subscribe("orders", options).await["code"], code);
+    let mut answers = Vec::new();
+    for room in ["south", "none"] {
+        for rooms in [vec![room], vec!["north", room]] {
+            for from in ["now", "snapshot"] {
+                answers.push(north.subscribe("orders", json!({"room": rooms, "from": from})).await);
+            }
+        }
     }
+    assert_eq!(answers[0]["code"], "unknown_room");
+    answers.dedup();
+    assert_eq!(answers.len(), 1, "another tenant's room is refused as one that is not: {answers:?}");
     let refused = north.subscribe("secrets", json!({"id": "5"})).await;
     assert_eq!(json!([refused["code"], refused["id"]]), json!(["unknown_channel", "5"]));
 
@@ -103,4 +109,23 @@ async fn a_tenant_sees_its_own_room_and_what_is_not_its_own_does_not_exist() {
     south.subscribe("orders", json!({"from": {"position": at(0)}})).await;
     assert_eq!(south.ids(3).await, ["e2", "e4", "e6"]);
     north.has_heard_all().await;
+}
+
+#[actix_rt::test]
+async fn who_has_no_tenant_or_no_grant_is_refused_like_one_that_asks_for_nothing() {
+    let channels = orders(|config| config.rooms_are_tenants = true);
+    let daemon = Daemon::start_with(Config::default(), channels).await;
+    daemon.publish_events(vec![order(1, "a", "north")]).await;
+    let mut nobody = Client::open_with(daemon.address, "X-Tenant: \r\n").await;
+    let mut of = async |channel: &str, options| {
+        let mut answer = nobody.subscribe(channel, options).await;
+        assert_eq!(answer["channel"].take(), channel);
+        answer
+    };
+    let unknown = of("nothing", json!({})).await;
+    assert_eq!(unknown["code"], "unknown_channel");
+    for options in [json!({}), json!({"from": "snapshot"}), json!({"room": ["north"]})] {
+        assert_eq!(of("orders", options).await, unknown);
+    }
+    assert_eq!(of("iceberg", json!({})).await["type"], "subscribed");
 }

@@ -9,7 +9,9 @@ use crate::websocket::{Client, EXAMPLE_ACCEPT, EXAMPLE_KEY};
 #[actix_rt::test]
 async fn the_handshake_is_that_of_the_standard_and_the_first_message_is_a_welcome() {
     let daemon = Daemon::start(Config { heartbeat_secs: 17, ..Config::default() }).await;
-    let mut client = Client::ask(daemon.address, "Sec-WebSocket-Protocol: other, freshet.v1\r\n").await;
+    let headers = "Sec-WebSocket-Protocol: other, freshet.v1\r\n\
+                   Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits\r\n";
+    let mut client = Client::ask(daemon.address, headers).await;
     assert_eq!(client.status(), "101");
     assert_eq!(client.header("sec-websocket-accept"), Some(EXAMPLE_ACCEPT));
     assert_eq!(client.header("sec-websocket-protocol"), Some("freshet.v1"));

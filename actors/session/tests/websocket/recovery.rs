@@ -8,7 +8,7 @@ use freshet_session::{CloseCode, Config};
 use serde_json::{Value, json};
 
 use crate::daemon::{Daemon, ids};
-use crate::memory_log::{Failure, MemoryLog, event};
+use crate::memory_log::{Failure, MemoryLog, event, event_of};
 use crate::orders::at;
 use crate::websocket::{Client, Frame};
 
@@ -16,7 +16,6 @@ use crate::websocket::{Client, Frame};
 async fn who_subscribes_now_gets_what_comes_with_its_bytes_untouched() {
     let daemon = Daemon::start(Config::default()).await;
     daemon.publish([1]).await;
-    daemon.until(|daemon| daemon.live.position().is_some_and(|position| position.offset == 1)).await;
     let mut client = Client::open(daemon.address).await;
     let subscribed = client.subscribe("iceberg", json!({"id": "7"})).await;
     assert_eq!(
@@ -119,4 +118,61 @@ async fn a_log_that_cannot_be_read_closes_who_must_catch_up() {
     assert_eq!(close, expected);
     assert_eq!(client.frame().await, Frame::Close(Some(4002), "store_unavailable".to_owned()));
     daemon.until(|daemon| daemon.sessions.counters().closed(CloseCode::StoreUnavailable) == 1).await;
+}
+
+#[actix_rt::test]
+async fn a_long_absence_is_replayed_while_more_is_published_and_each_event_comes_once() {
+    const LAST: u64 = 900;
+    let small =
+        freshet_broadcaster::Config { recent_max_bytes: 1000, page_max_events: 7, ..Default::default() };
+    let config = Config { outbox_max_bytes: 4096, ..Config::default() };
+    let daemon = Daemon::start_on(MemoryLog::new(), config, small).await;
+    daemon.publish(1..=500).await;
+    let mut client = Client::open(daemon.address).await;
+    let publish = async {
+        for number in 501..=LAST {
+            daemon.publish_without_waiting(vec![event(number)]).await;
+        }
+    };
+    let read = async {
+        let subscribed = client.subscribe("iceberg", json!({"from": {"position": at(3)}})).await;
+        assert_eq!(json!([subscribed["position"], subscribed["recovered"]]), json!([at(3), true]));
+        let (mut next, mut live) = (4, None);
+        while next <= LAST || live.is_none() {
+            let message = client.says().await;
+            if message["type"] == "live" {
+                assert_eq!(live.replace(message["position"].clone()), None, "once");
+                assert_eq!(message["position"], at(next - 1), "where the client stands");
+                continue;
+            }
+            assert_eq!(json!([message["id"], message["position"]]), json!([format!("e{next}"), at(next)]));
+            next += 1;
+        }
+        client.has_heard_all().await;
+    };
+    tokio::join!(publish, read);
+}
+
+#[actix_rt::test]
+async fn a_filter_narrows_what_is_replayed_and_what_is_new() {
+    let daemon = Daemon::start(Config::default()).await;
+    let publish = async |numbers: std::ops::RangeInclusive<u64>| {
+        for number in numbers {
+            let table = if number % 3 == 0 { "prod.orders" } else { "test.orders" };
+            daemon.publish_events(vec![event_of(number, table)]).await;
+        }
+    };
+    publish(1..=9).await;
+    let mut client = Client::open(daemon.address).await;
+    let filter = json!({"table": ["prod.*", "none"], "operation": ["append", "overwrite"]});
+    client.subscribe("iceberg", json!({"from": {"position": at(1)}, "filter": filter})).await;
+    assert_eq!(client.ids(3).await, ["e3", "e6", "e9"]);
+    assert_eq!(client.says().await["type"], "live");
+    publish(10..=15).await;
+    assert_eq!(client.ids(2).await, ["e12", "e15"]);
+    for nothing in [json!({"schemaChanged": true}), json!({"application": ["spark"]})] {
+        let mut client = Client::open(daemon.address).await;
+        client.subscribe("iceberg", json!({"from": {"position": at(1)}, "filter": nothing})).await;
+        assert_eq!(client.says().await["type"], "live", "an event that does not say a field fits no filter");
+    }
 }
