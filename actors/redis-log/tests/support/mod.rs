@@ -9,12 +9,14 @@ use std::time::Duration;
 use freshet_feed::event::{Commit, Summary, iceberg_mutation};
 use freshet_feed::port::{Announce, EventLog, Logged, Outcome, PageLimit};
 use freshet_feed::{ChannelName, Epoch, Event, Position, Secret};
-use freshet_kernel::{SupervisorSpec, Tree, task};
+use freshet_kernel::{NodeState, SupervisorSpec, Tree, task};
 use freshet_redis_log::{Config, Follower, RedisEventLog, Server};
 use tokio::sync::watch;
 
 /// How long a test waits for what must come. A busy machine needs most of it.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a test waits before it asks again.
+const RETRY: Duration = Duration::from_millis(50);
 pub const ALL: PageLimit = PageLimit { events: 100_000, bytes: usize::MAX };
 
 /// A Redis of this test's own; it and its data are gone when this is dropped.
@@ -179,11 +181,30 @@ pub async fn follow(log: RedisEventLog, config: &Config) -> (Tree, Arc<Listener>
     (tree, listener)
 }
 
-/// The code of the follower's outage, and how often it was restarted.
-pub async fn health(tree: &Tree) -> (serde_json::Value, u64) {
-    let snapshot = serde_json::to_value(tree.fresh_snapshot(Duration::from_secs(5)).await).unwrap();
-    let follower = &snapshot["children"][0];
-    (follower["state"].clone(), follower["restarts"].as_u64().unwrap())
+/// The code of the follower's outage, if it is in one, and how often it was restarted.
+pub async fn health(tree: &Tree) -> (Option<&'static str>, u64) {
+    let snapshot = tree.fresh_snapshot(Duration::from_secs(5)).await;
+    let follower = &snapshot.children[0];
+    let code = match &follower.state {
+        NodeState::Running => None,
+        NodeState::Degraded { code, .. } => Some(*code),
+        other => panic!("the follower is {other:?}"),
+    };
+    (code, follower.restarts)
+}
+
+/// Waits until the follower is in an outage of this code, or in none.
+pub async fn until_health(tree: &Tree, code: Option<&str>) {
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        let (found, restarts) = health(tree).await;
+        assert_eq!(restarts, 0, "an outage is no reason for a restart");
+        if found == code {
+            return;
+        }
+        assert!(tokio::time::Instant::now() < deadline, "not {code:?} but {found:?}");
+        tokio::time::sleep(RETRY).await;
+    }
 }
 
 /// Appends until it is taken, as a source does.
@@ -194,7 +215,7 @@ pub async fn append_until_taken(log: &RedisEventLog, events: Vec<Event>) -> Vec<
             Ok(outcomes) => return outcomes,
             Err(error) => assert!(tokio::time::Instant::now() < deadline, "not taken: {error}"),
         }
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        tokio::time::sleep(RETRY).await;
     }
 }
 
