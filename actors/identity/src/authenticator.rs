@@ -11,10 +11,11 @@ use crate::config::{Algorithm, Config, Mode};
 use crate::credentials::{Credential, Credentials, CredentialsError};
 use crate::fetch::FetchError;
 use crate::keys::{KeyError, KeySet};
+use crate::refusal::Refusal;
 use crate::source::{KeySource, LoadError};
 use crate::tickets::{Ticket, TicketError, TicketStore, Tickets};
 use crate::token::{Rules, verify};
-use crate::token_error::{TOKEN_INVALID, TokenError};
+use crate::token_error::TokenError;
 
 /// By which way a principal was known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +48,8 @@ pub enum Renewal<'a> {
     Ticket(&'a str),
 }
 
-/// Why a request is refused. What a client is told is [`Self::client_code`]; [`Self::code`] is for logs and metrics.
+/// Why a request is refused. What a client is told is [`Self::refusal`]; the rest is for logs
+/// and metrics.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AuthenticationError {
     /// Several credentials, or one that cannot be used.
@@ -76,13 +78,13 @@ impl AuthenticationError {
         }
     }
 
-    /// What a client is told: `token_expired`, `token_invalid` or `identity_unavailable`.
+    /// What a client is told.
     #[must_use]
-    pub fn client_code(&self) -> &'static str {
+    pub fn refusal(&self) -> Refusal {
         match self {
-            Self::Token(error) => error.client_code(),
-            Self::Ticket(error) => error.client_code(),
-            Self::Credentials(_) | Self::AnotherSubject => TOKEN_INVALID,
+            Self::Token(error) => error.refusal(),
+            Self::Ticket(error) => error.refusal(),
+            Self::Credentials(_) | Self::AnotherSubject => Refusal::Invalid,
         }
     }
 }

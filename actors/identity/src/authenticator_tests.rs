@@ -78,16 +78,16 @@ async fn a_wrong_credential_is_never_taken_for_none() {
     ];
     for (value, code, client_code) in cases {
         let refused = with_header(&room, &value).await.unwrap_err();
-        assert_eq!((refused.code(), refused.client_code()), (code, client_code), "{value}");
+        assert_eq!((refused.code(), refused.refusal().code()), (code, client_code), "{value}");
     }
     let refused = with_ticket(&room, "", at(0)).await.unwrap_err();
-    assert_eq!(refused.client_code(), "token_invalid");
+    assert_eq!(refused.refusal().code(), "token_invalid");
 
     let bearer = format!("Bearer {}", good_token(ALL[0]));
     let credentials =
         Credentials { authorization: &[bearer.as_bytes()], ticket: Some("x"), ..Credentials::default() };
     let refused = room.authenticate(credentials, at(0)).await.unwrap_err();
-    assert_eq!((refused.code(), refused.client_code()), ("credentials_several", "token_invalid"));
+    assert_eq!((refused.code(), refused.refusal().code()), ("credentials_several", "token_invalid"));
 }
 
 #[tokio::test]
@@ -98,11 +98,11 @@ async fn a_ticket_carries_its_principal_once_and_no_longer_than_its_token() {
     let redeemed = with_ticket(&room, ticket.expose(), at(1)).await.unwrap();
     assert_eq!(redeemed, Authenticated { principal: ada.clone(), source: Source::Ticket });
     let replayed = with_ticket(&room, ticket.expose(), at(1)).await.unwrap_err();
-    assert_eq!((replayed.code(), replayed.client_code()), ("ticket_unknown", "token_invalid"));
+    assert_eq!((replayed.code(), replayed.refusal().code()), ("ticket_unknown", "token_invalid"));
 
     let late = room.issue_ticket(&ada, at(89)).await.unwrap();
     let refused = with_ticket(&room, late.expose(), at(90)).await.unwrap_err();
-    assert_eq!((refused.code(), refused.client_code()), ("ticket_token_expired", "token_expired"));
+    assert_eq!((refused.code(), refused.refusal().code()), ("ticket_token_expired", "token_expired"));
 }
 
 #[tokio::test]
@@ -120,7 +120,7 @@ async fn a_session_is_renewed_for_its_own_subject_only() {
         let token = token_with(ALL[2], claim, value);
         let refused = room.renew(&ada, Renewal::Token(&token), at(0)).await;
         assert_eq!(refused, Err(AuthenticationError::AnotherSubject), "{claim}");
-        assert_eq!(refused.unwrap_err().client_code(), "token_invalid");
+        assert_eq!(refused.unwrap_err().refusal().code(), "token_invalid");
         let nobody = room.renew(&Principal::default(), Renewal::Token(&token), at(0)).await;
         assert_eq!(nobody, Err(AuthenticationError::AnotherSubject), "{claim}");
     }
@@ -145,7 +145,7 @@ async fn a_ticket_is_for_somebody() {
     let room = room();
     let nobody = room.authenticate(Credentials::default(), at(0)).await.unwrap().principal;
     let refused = room.issue_ticket(&nobody, at(0)).await.unwrap_err();
-    assert_eq!((refused.code(), refused.client_code()), ("ticket_for_nobody", "token_invalid"));
+    assert_eq!((refused.code(), refused.refusal().code()), ("ticket_for_nobody", "token_invalid"));
 
     // Pages work the same where nobody is asked: the ticket is issued, and then not looked at.
     let trusting = open(&Config::default()).unwrap();

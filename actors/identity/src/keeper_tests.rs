@@ -89,8 +89,8 @@ async fn answer(room: &Authenticator, algorithm: Algorithm) -> &'static str {
     let now = Timestamp::from_second(NOW).unwrap();
     match room.authenticate(credentials, now).await {
         Ok(_) => "ok",
-        Err(error) if error.client_code() == "token_invalid" => error.code(),
-        Err(error) => error.client_code(),
+        Err(error) if error.refusal().code() == "token_invalid" => error.code(),
+        Err(error) => error.refusal().code(),
     }
 }
 

@@ -7,6 +7,7 @@
 //! | [`credentials`] | which one credential a request brings. Pure |
 //! | [`token`] | a signed token → a principal. Pure |
 //! | [`token_error`] | why a token is refused: the catalogue of codes |
+//! | [`refusal`] | what a client is told of it |
 //! | [`keys`] | key files, key sets and shared secrets → keys, each with its one algorithm. Pure |
 //! | [`tickets`] | tickets of one use, and where they wait |
 //! | [`keeper`] | the actor that keeps the public keys fresh |
@@ -37,6 +38,7 @@ mod jwks;
 pub mod keeper;
 pub mod keys;
 mod pem;
+pub mod refusal;
 #[cfg(test)]
 mod signing;
 pub mod source;
@@ -49,6 +51,7 @@ pub use config::Config;
 pub use credentials::Credentials;
 pub use keeper::KeyKeeper;
 pub use keys::{KeyError, KeySet};
+pub use refusal::Refusal;
 pub use tickets::{MemoryTicketStore, Ticket, TicketError, TicketStore, TicketStoreError, Tickets};
 pub use token::{Rules, verify};
 pub use token_error::TokenError;

@@ -16,7 +16,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use tokio::time::Instant;
 
 use crate::keys::decode_base64url;
-use crate::token_error::{IDENTITY_UNAVAILABLE, TOKEN_EXPIRED, TOKEN_INVALID};
+use crate::refusal::Refusal;
 
 /// How much of a ticket cannot be guessed, in bytes.
 pub const TICKET_BYTES: usize = 32;
@@ -182,13 +182,14 @@ impl TicketError {
         }
     }
 
-    /// What a client is told: `token_expired`, `token_invalid` or `identity_unavailable`.
+    /// What a client is told.
     #[must_use]
-    pub fn client_code(&self) -> &'static str {
+    pub fn refusal(&self) -> Refusal {
         match self {
-            Self::Unknown | Self::Unreadable | Self::Nobody => TOKEN_INVALID,
-            Self::Expired => TOKEN_EXPIRED,
-            Self::SubjectFull | Self::Store(_) | Self::NoRandomness => IDENTITY_UNAVAILABLE,
+            Self::Unknown | Self::Unreadable | Self::Nobody => Refusal::Invalid,
+            Self::Expired => Refusal::Expired,
+            Self::SubjectFull => Refusal::TooManyTickets,
+            Self::Store(_) | Self::NoRandomness => Refusal::Unavailable,
         }
     }
 }

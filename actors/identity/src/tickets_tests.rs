@@ -27,7 +27,7 @@ async fn a_ticket_is_redeemed_once() {
     assert_eq!(ticket.expose().len(), 43);
     assert_eq!(tickets.redeem(ticket.expose(), at(1)).await, Ok(ada()));
     let replayed = tickets.redeem(ticket.expose(), at(1)).await.unwrap_err();
-    assert_eq!((replayed.code(), replayed.client_code()), ("ticket_unknown", "token_invalid"));
+    assert_eq!((replayed.code(), replayed.refusal().code()), ("ticket_unknown", "token_invalid"));
     assert!(store.is_empty());
 }
 
@@ -57,7 +57,7 @@ async fn a_ticket_does_not_outlive_its_token() {
     let (tickets, _) = tickets(10);
     let ticket = tickets.issue(&ada(), at(19)).await.unwrap();
     let refused = tickets.redeem(ticket.expose(), at(20)).await.unwrap_err();
-    assert_eq!((refused.code(), refused.client_code()), ("ticket_token_expired", "token_expired"));
+    assert_eq!((refused.code(), refused.refusal().code()), ("ticket_token_expired", "token_expired"));
     assert_eq!(tickets.issue(&ada(), at(20)).await.unwrap_err(), TicketError::Expired);
 }
 
@@ -68,7 +68,7 @@ async fn tickets_are_bounded_and_old_ones_make_room() {
     tickets.issue(&principal, at(0)).await.unwrap();
     tickets.issue(&principal, at(0)).await.unwrap();
     let refused = tickets.issue(&principal, at(0)).await.unwrap_err();
-    assert_eq!((refused.code(), refused.client_code()), ("tickets_full", "identity_unavailable"));
+    assert_eq!((refused.code(), refused.refusal().code()), ("tickets_full", "identity_unavailable"));
     tokio::time::advance(TTL).await;
     tickets.issue(&principal, at(30)).await.unwrap();
     assert_eq!(store.len(), 1);
@@ -85,7 +85,7 @@ async fn one_subject_cannot_take_the_places_of_all_others() {
         tickets.redeem(ticket.expose(), at(0)).await.unwrap();
     }
     let refused = tickets.issue(&ada, at(0)).await.unwrap_err();
-    assert_eq!((refused.code(), refused.client_code()), ("tickets_subject_full", "identity_unavailable"));
+    assert_eq!((refused.code(), refused.refusal().code()), ("tickets_subject_full", "too_many_tickets"));
     tickets.issue(&grace, at(0)).await.unwrap();
     tokio::time::advance(TTL).await;
     tickets.issue(&ada, at(30)).await.unwrap();

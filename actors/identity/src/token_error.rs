@@ -1,6 +1,8 @@
 //! Why a token is refused.
 
-/// Why a token is refused. The codes are for logs and metrics; clients get [`TokenError::client_code`], which
+use crate::refusal::Refusal;
+
+/// Why a token is refused. The codes are for logs and metrics; clients get [`TokenError::refusal`], which
 /// tells a forger nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum TokenError {
@@ -129,23 +131,16 @@ impl TokenError {
         }
     }
 
-    /// What a client is told: `token_expired` (get another), `identity_unavailable` (try again) or `token_invalid`.
+    /// What a client is told, which tells a forger nothing.
     #[must_use]
-    pub fn client_code(self) -> &'static str {
+    pub fn refusal(self) -> Refusal {
         match self {
-            Self::Expired => TOKEN_EXPIRED,
-            Self::KeysUnavailable => IDENTITY_UNAVAILABLE,
-            _ => TOKEN_INVALID,
+            Self::Expired => Refusal::Expired,
+            Self::KeysUnavailable => Refusal::Unavailable,
+            _ => Refusal::Invalid,
         }
     }
 }
-
-/// The client's token or ticket was good and is over.
-pub const TOKEN_EXPIRED: &str = "token_expired";
-/// The client's token or ticket is not accepted.
-pub const TOKEN_INVALID: &str = "token_invalid";
-/// Nobody can be checked now; the client may try again.
-pub const IDENTITY_UNAVAILABLE: &str = "identity_unavailable";
 
 #[cfg(test)]
 mod tests {
@@ -158,7 +153,7 @@ mod tests {
         let codes: BTreeSet<_> = TokenError::ALL.into_iter().map(TokenError::code).collect();
         assert_eq!(codes.len(), TokenError::ALL.len());
         assert!(codes.iter().all(|code| code.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')));
-        let told: BTreeSet<_> = TokenError::ALL.into_iter().map(TokenError::client_code).collect();
-        assert_eq!(told, BTreeSet::from([TOKEN_EXPIRED, TOKEN_INVALID, IDENTITY_UNAVAILABLE]));
+        let told: BTreeSet<_> = TokenError::ALL.into_iter().map(|error| error.refusal().code()).collect();
+        assert_eq!(told, BTreeSet::from(["token_expired", "token_invalid", "identity_unavailable"]));
     }
 }

@@ -113,7 +113,7 @@ fn until_the_keys_were_fetched_nobody_is_refused_for_good() {
     let awaiting = KeySet::awaiting_public_keys();
     let refused = verify(&good_token(Algorithm::RS256), &awaiting, &Rules::new(&signing::config()), now());
     assert_eq!(refused, Err(TokenError::KeysUnavailable));
-    assert_eq!(refused.unwrap_err().client_code(), "identity_unavailable");
+    assert_eq!(refused.unwrap_err().refusal().code(), "identity_unavailable");
 }
 
 #[test]
