@@ -61,7 +61,7 @@ fn material(key: &Members<'_>) -> Result<Option<Material>, KeyError> {
             point[33..].copy_from_slice(&coordinate(key, "y")?);
             Ok(Some(Material::P256(point)))
         }
-        ("OKP", Some("Ed25519")) if is_for("EdDSA") => Ok(Some(Material::Ed25519(coordinate(key, "x")?))),
+        ("OKP", Some("Ed25519")) if is_for("EdDSA") => Material::ed25519(coordinate(key, "x")?).map(Some),
         _ => Ok(None),
     }
 }

@@ -25,6 +25,32 @@ pub const MIN_RSA_EXPONENT: u64 = 3;
 /// The largest public exponent of an RSA key: what the signature library takes.
 pub const MAX_RSA_EXPONENT: u64 = (1 << 33) - 1;
 
+/// The points of Ed25519 with a small order, as their y coordinates, little-endian and without the sign bit: those of
+/// order 1, 2, 4 and 8, and 0 and 1 once more with the field's prime added. For such a key anybody finds signatures in
+/// a few attempts. The key of zeros that stands in place of one that is still to come is among them.
+const SMALL_ORDER: [[u8; 32]; 7] = [
+    with_ends(0x00, 0x00, 0x00),
+    with_ends(0x01, 0x00, 0x00),
+    with_ends(0xec, 0xff, 0x7f),
+    with_ends(0xed, 0xff, 0x7f),
+    with_ends(0xee, 0xff, 0x7f),
+    [
+        0x26, 0xe8, 0x95, 0x8f, 0xc2, 0xb2, 0x27, 0xb0, 0x45, 0xc3, 0xf4, 0x89, 0xf2, 0xef, 0x98, 0xf0, 0xd5,
+        0xdf, 0xac, 0x05, 0xd3, 0xc6, 0x33, 0x39, 0xb1, 0x38, 0x02, 0x88, 0x6d, 0x53, 0xfc, 0x05,
+    ],
+    [
+        0xc7, 0x17, 0x6a, 0x70, 0x3d, 0x4d, 0xd8, 0x4f, 0xba, 0x3c, 0x0b, 0x76, 0x0d, 0x10, 0x67, 0x0f, 0x2a,
+        0x20, 0x53, 0xfa, 0x2c, 0x39, 0xcc, 0xc6, 0x4e, 0xc7, 0xfd, 0x77, 0x92, 0xac, 0x03, 0x7a,
+    ],
+];
+
+const fn with_ends(first: u8, middle: u8, last: u8) -> [u8; 32] {
+    let mut bytes = [middle; 32];
+    bytes[0] = first;
+    bytes[31] = last;
+    bytes
+}
+
 /// Why keys are not taken. None of a file's or a set's keys is used then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
@@ -54,6 +80,9 @@ pub enum KeyError {
     /// Numbers that no RSA key has: an even one, or an exponent outside [`MIN_RSA_EXPONENT`] to [`MAX_RSA_EXPONENT`].
     #[error("the numbers of an rsa key are not those of one")]
     RsaNumbers,
+    /// An Ed25519 key for which anybody can find signatures.
+    #[error("the ed25519 key is a point of small order, such as zeros")]
+    SmallOrder,
     /// A shared secret that is the text of a public key: anybody could sign with it.
     #[error("a PEM is not a secret")]
     PemAsSecret,
@@ -75,6 +104,7 @@ impl KeyError {
             Self::Private => "key_private",
             Self::Length => "key_length",
             Self::RsaNumbers => "key_rsa_numbers",
+            Self::SmallOrder => "key_small_order",
             Self::PemAsSecret => "key_pem_as_secret",
             Self::NoneUsable => "keys_none_usable",
         }
@@ -112,6 +142,13 @@ impl Material {
             return Err(KeyError::RsaNumbers);
         }
         Ok(Self::Rsa { modulus: modulus.to_vec(), exponent: exponent.to_vec() })
+    }
+
+    /// Refuses the points for which anybody finds signatures; the signature library takes them.
+    pub fn ed25519(point: [u8; 32]) -> Result<Self, KeyError> {
+        let mut y = point;
+        y[31] &= 0x7f;
+        if SMALL_ORDER.contains(&y) { Err(KeyError::SmallOrder) } else { Ok(Self::Ed25519(point)) }
     }
 }
 

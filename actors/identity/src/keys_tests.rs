@@ -187,6 +187,33 @@ fn weak_rsa_numbers_are_no_key() {
 }
 
 #[test]
+fn a_key_that_everybody_can_sign_for_is_none() {
+    // Without knowing any secret: the neutral point and 0 are a signature of every text whose hash is a multiple of the
+    // point's order, which is at most 8.
+    let neutral = [vec![1], vec![0; 63]].concat();
+    for y in SMALL_ORDER {
+        for sign in [0, 0x80] {
+            let mut point = y;
+            point[31] |= sign;
+            let entry = json!([{ "kty": "OKP", "crv": "Ed25519", "x": signing::encode(point) }]);
+            assert_eq!(set(&entry).err(), Some(KeyError::SmallOrder), "{point:02x?}");
+        }
+        let unchecked = Key::new(None, Material::Ed25519(y));
+        let forged = (0..200_u8).filter(|text| unchecked.verifies(&[*text], &neutral)).count();
+        assert!(forged > 0, "the library knows {y:02x?} by now; then this room need not");
+    }
+}
+
+#[test]
+fn a_point_that_is_not_on_the_curve_verifies_nothing() {
+    let mut off_curve = entries();
+    off_curve[1]["y"] = json!(signing::encode([7; 32]));
+    let keys = set(&Value::from(off_curve)).unwrap();
+    let key = keys.find(Algorithm::ES256, Some("p256-1")).unwrap();
+    assert!(!key.verifies(b"message", &signing::sign(Algorithm::ES256, b"message")));
+}
+
+#[test]
 fn keys_that_are_not_for_checking_are_skipped() {
     let skipped = |member: &str, value: Value| {
         let mut keys = entries();

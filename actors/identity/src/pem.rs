@@ -42,7 +42,7 @@ fn material(der: &[u8]) -> Result<Material, KeyError> {
         return Material::rsa(modulus, exponent);
     }
     if kind == ED25519 {
-        return bits.try_into().map(Material::Ed25519).map_err(|_| KeyError::Malformed);
+        return Material::ed25519(bits.try_into().map_err(|_| KeyError::Malformed)?);
     }
     if kind == EC && info.algorithm.parameters_oid() == Ok(P256) {
         let point: [u8; 65] = bits.try_into().map_err(|_| KeyError::Malformed)?;
