@@ -52,6 +52,8 @@ pub struct Broadcaster {
     delivery_is_planned: bool,
     retry_is_planned: bool,
     is_degraded: bool,
+    /// Whether somebody else announces what is appended.
+    is_followed: bool,
 }
 
 /// The log's bounds, and whether it takes appends.
@@ -73,7 +75,26 @@ impl Broadcaster {
     /// A child specification: permanent, and no backoff, since sources wait for it.
     #[must_use]
     pub fn spec(config: Config, log: Arc<dyn EventLog>, live: Arc<Live>) -> ChildSpec<Self> {
-        let factory = move |link| Self::new(config.clone(), Arc::clone(&log), Arc::clone(&live), link);
+        Self::specification(config, log, live, false)
+    }
+
+    /// The same for a log to which others append too. What this Broadcaster appends is announced by whoever follows the
+    /// log, together with what the others append: two that announce could not keep one order.
+    #[must_use]
+    pub fn spec_followed(config: Config, log: Arc<dyn EventLog>, live: Arc<Live>) -> ChildSpec<Self> {
+        Self::specification(config, log, live, true)
+    }
+
+    fn specification(
+        config: Config,
+        log: Arc<dyn EventLog>,
+        live: Arc<Live>,
+        is_followed: bool,
+    ) -> ChildSpec<Self> {
+        let factory = move |link| Self {
+            is_followed,
+            ..Self::new(config.clone(), Arc::clone(&log), Arc::clone(&live), link)
+        };
         ChildSpec::new("broadcaster", "Broadcaster", factory)
             .restart(Restart::Permanent)
             .backoff(Backoff::NONE)
@@ -94,6 +115,7 @@ impl Broadcaster {
             delivery_is_planned: false,
             retry_is_planned: false,
             is_degraded: false,
+            is_followed: false,
         }
     }
 
@@ -149,8 +171,10 @@ impl Broadcaster {
     fn bounds_read(&mut self, answer: Probed, ctx: &mut Context<Self>) {
         // Whatever became of the append: what can be read is announced.
         let appended = answer.and_then(|(Bounds { epoch, last, .. }, appended)| {
-            self.deliver();
-            self.live.stands_at(Position { epoch, offset: last });
+            if !self.is_followed {
+                self.deliver();
+                self.live.stands_at(Position { epoch, offset: last });
+            }
             appended
         });
         match appended {
@@ -190,7 +214,9 @@ impl Broadcaster {
                     match outcome {
                         Outcome::Accepted { position } => {
                             counters.published.fetch_add(1, Relaxed);
-                            self.accepted.push(Logged { offset: position.offset, appended_at, event });
+                            if !self.is_followed {
+                                self.accepted.push(Logged { offset: position.offset, appended_at, event });
+                            }
                         }
                         Outcome::Duplicate => {
                             counters.duplicates.fetch_add(1, Relaxed);

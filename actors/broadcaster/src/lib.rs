@@ -10,7 +10,8 @@
 //! - when sources are faster than the log, they wait; when a worker thread is slower than the stream, it reads on
 //!   from memory or from the log, and nobody waits for it;
 //! - an event that became durable although its append failed, or although the Broadcaster was restarted, is
-//!   delivered all the same: the log's bounds are read again, and what was not announced is read from the log.
+//!   delivered all the same: the log's bounds are read again, and what was not announced is read from the log;
+//! - of a log to which several instances append it announces nothing: a follower does, in the order of all of them.
 //!
 //! It may not touch HTTP, sockets or clients.
 //!

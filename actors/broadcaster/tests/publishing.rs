@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use freshet_broadcaster::{Backlog, Broadcaster, BroadcasterHandle, Config, Live};
 use freshet_feed::Position;
-use freshet_feed::port::{Outcome, Publisher, StoreError};
-use freshet_kernel::{SupervisorSpec, Tree, task};
-use memory_log::{EPOCH, Failure, MemoryLog, event};
+use freshet_feed::port::{Announce, EventLog, Outcome, Publisher, StoreError};
+use freshet_kernel::{ChildSpec, SupervisorSpec, Tree, task};
+use memory_log::{EPOCH, Failure, MemoryLog, event, logged};
 
 struct Room {
     log: Arc<MemoryLog>,
@@ -28,8 +28,19 @@ fn start(config: Config) -> Room {
 }
 
 fn start_on(config: Config, log: Arc<MemoryLog>) -> Room {
+    start_as(Broadcaster::spec, config, log)
+}
+
+/// A room whose log others append to as well.
+fn start_followed() -> Room {
+    start_as(Broadcaster::spec_followed, Config::default(), MemoryLog::new())
+}
+
+type Specification = fn(Config, Arc<dyn EventLog>, Arc<Live>) -> ChildSpec<Broadcaster>;
+
+fn start_as(specification: Specification, config: Config, log: Arc<MemoryLog>) -> Room {
     let live = Live::new(&config);
-    let spec = Broadcaster::spec(config.clone(), log.clone(), Arc::clone(&live));
+    let spec = specification(config.clone(), log.clone(), Arc::clone(&live));
     let handle = BroadcasterHandle::new(spec.address());
     let tree = freshet_kernel::start(SupervisorSpec::new("root").child(spec));
     let backlog = Backlog::new(&config, Arc::clone(&live), log.clone());
@@ -186,6 +197,29 @@ async fn what_a_lost_append_makes_durable_late_is_announced_without_another_even
     let announced = tokio::time::timeout(Duration::from_secs(5), room.announced(2)).await;
     assert!(announced.is_ok(), "still at {:?}", room.live.position());
     assert_eq!(room.ids_after(1).await, ["e2"]);
+}
+
+#[actix_rt::test]
+async fn what_is_appended_to_a_followed_log_is_announced_by_its_follower_alone() {
+    let room = start_followed();
+    assert_eq!(room.handle.publish(vec![event(1), event(2)]).await, Ok(vec![accepted(1), accepted(2)]));
+    assert_eq!(room.live.position(), None);
+    assert_eq!(room.live.counters().published.load(Relaxed), 2);
+
+    room.live.stands_at(Position { epoch: EPOCH, offset: 0 });
+    room.live.announce(EPOCH, vec![logged(1, "db.t")]);
+    // Neither another append nor the one that failed before it moves the stream on.
+    room.log.fail(Some(Failure::After));
+    room.handle.publish(vec![event(3)]).await.unwrap_err();
+    assert!(serde_json::to_string(&room.tree.snapshot()).unwrap().contains("store_unavailable"));
+    room.log.fail(None);
+    assert_eq!(
+        room.handle.publish(vec![event(3), event(4)]).await,
+        Ok(vec![Outcome::Duplicate, accepted(4)])
+    );
+    room.tree.shutdown().await;
+    assert_eq!(room.live.position(), Some(Position { epoch: EPOCH, offset: 1 }));
+    assert_eq!(room.live.counters().frames.load(Relaxed), 1);
 }
 
 #[actix_rt::test]
