@@ -1,17 +1,70 @@
 //! What a follower does with what it has read. No I/O.
 
+use std::collections::VecDeque;
+
 use freshet_feed::port::Logged;
 use freshet_feed::{Epoch, Position};
 
 use crate::entry::Entry;
 
-/// The event that was announced last.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// So many of the events that were announced last are remembered, to find out what of them a log has lost.
+const MAX_RECENT: usize = 4096;
+
+/// Where the log stood when it was announced last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Known {
     pub(crate) position: Position,
-    /// Its id, and when it was appended in microseconds; nothing where no event is known to stand. Both together name one
-    /// append, also when the same event is appended again.
-    pub(crate) append: Option<(String, i64)>,
+    /// The newest offset when the epoch began. Up to it entries carry an epoch before this one.
+    pub(crate) epoch_start: u64,
+}
+
+/// An event that was announced. Id and time of append together name one append, also when the same event is appended
+/// again at the same offset.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Append {
+    pub(crate) offset: u64,
+    pub(crate) event_id: String,
+    /// Microseconds.
+    pub(crate) appended_at: i64,
+}
+
+impl Append {
+    pub(crate) fn of(logged: &Logged) -> Self {
+        Self {
+            offset: logged.offset,
+            event_id: logged.event.event_id.clone(),
+            appended_at: logged.appended_at.as_microsecond(),
+        }
+    }
+}
+
+/// What was announced last, with rising offsets.
+#[derive(Debug, Default)]
+pub(crate) struct Recent(VecDeque<Append>);
+
+impl Recent {
+    pub(crate) fn push(&mut self, append: Append) {
+        if self.0.len() == MAX_RECENT {
+            self.0.pop_front();
+        }
+        self.0.push_back(append);
+    }
+
+    /// The append at this offset.
+    pub(crate) fn at(&self, offset: u64) -> Option<&Append> {
+        self.0.binary_search_by_key(&offset, |append| append.offset).ok().and_then(|index| self.0.get(index))
+    }
+
+    /// Those with offsets that the log still holds.
+    pub(crate) fn between(&self, oldest: u64, newest: u64) -> Vec<Append> {
+        let held = self.0.iter().filter(|append| (oldest..=newest).contains(&append.offset));
+        held.cloned().collect()
+    }
+
+    /// Forgets what lies after this offset: another log goes on from there.
+    pub(crate) fn cut_after(&mut self, offset: u64) {
+        self.0.retain(|append| append.offset <= offset);
+    }
 }
 
 /// What to announce of a page of entries.
@@ -28,7 +81,7 @@ pub(crate) struct Announcement {
 pub(crate) fn announcement(known: &mut Known, entries: Vec<Entry>) -> Announcement {
     let mut announcement = Announcement::default();
     for Entry { epoch, logged } in entries {
-        if epoch != known.position.epoch {
+        if epoch != known.position.epoch && logged.offset > known.epoch_start {
             announcement.is_other_epoch = true;
             break;
         }
@@ -38,10 +91,10 @@ pub(crate) fn announcement(known: &mut Known, entries: Vec<Entry>) -> Announceme
         if logged.offset > known.position.offset + 1 {
             // Only the oldest events are ever removed, so what is missing lies before all of them.
             announcement.events.clear();
-            announcement.stands_at = Some(Position { epoch, offset: logged.offset - 1 });
+            announcement.stands_at =
+                Some(Position { epoch: known.position.epoch, offset: logged.offset - 1 });
         }
         known.position.offset = logged.offset;
-        known.append = Some((logged.event.event_id.clone(), logged.appended_at.as_microsecond()));
         announcement.events.push(logged);
     }
     announcement
@@ -70,21 +123,30 @@ pub(crate) struct Found {
     pub(crate) epoch_start: u64,
     pub(crate) held: u64,
     /// The newest event; only at the start.
-    pub(crate) newest: Option<(String, i64)>,
+    pub(crate) newest: Option<Append>,
+}
+
+impl Found {
+    /// The oldest offset that is held; the next one when none is.
+    pub(crate) fn oldest(&self) -> u64 {
+        (self.last + 1).saturating_sub(self.held)
+    }
 }
 
 /// From where on events are announced when the log is not the one that was known; nothing when it is.
 ///
-/// At the start that is its newest event. In another epoch it is the first event of that epoch: what it has had already is
-/// announced too, so that nothing is left out that is still held.
-pub(crate) fn new_start(found: Found) -> Option<Known> {
-    let oldest = (found.last + 1).saturating_sub(found.held);
-    let (offset, append) = match found.verdict {
+/// At the start that is its newest event. In another epoch it is the newest of the events that were announced and are still
+/// the log's: what others appended before the loss was noticed comes after it and is announced, and nothing comes again.
+/// When the log has none of them, all that it holds of the epoch is announced.
+pub(crate) fn new_start(found: &Found, still_there: Option<u64>) -> Option<Known> {
+    let offset = match found.verdict {
         Verdict::Same => return None,
-        Verdict::Start => (found.last, found.newest),
-        Verdict::Other | Verdict::Lost => (found.epoch_start.max(oldest.saturating_sub(1)), None),
+        Verdict::Start => found.last,
+        Verdict::Other | Verdict::Lost => {
+            still_there.unwrap_or_else(|| found.epoch_start.max(found.oldest().saturating_sub(1)))
+        }
     };
-    Some(Known { position: Position { epoch: found.epoch, offset }, append })
+    Some(Known { position: Position { epoch: found.epoch, offset }, epoch_start: found.epoch_start })
 }
 
 #[cfg(test)]
@@ -101,7 +163,7 @@ mod tests {
     }
 
     fn known(offset: u64) -> Known {
-        Known { position: Position { epoch: ONE, offset }, append: None }
+        Known { position: Position { epoch: ONE, offset }, epoch_start: 0 }
     }
 
     fn offsets(announcement: &Announcement) -> Vec<u64> {
@@ -114,7 +176,6 @@ mod tests {
         let found = announcement(&mut known, (3..=6).map(|offset| entry(ONE, offset)).collect());
         assert_eq!((offsets(&found), found.stands_at, found.is_other_epoch), (vec![5, 6], None, false));
         assert_eq!(known.position.offset, 6);
-        assert_eq!(known.append, Some(("event 6".to_owned(), 1_006_000_000)));
     }
 
     #[test]
@@ -133,30 +194,55 @@ mod tests {
         assert_eq!(known.position, Position { epoch: ONE, offset: 5 });
     }
 
+    #[test]
+    fn what_an_epoch_found_is_announced_as_its_own() {
+        let mut known = Known { position: Position { epoch: OTHER, offset: 4 }, epoch_start: 6 };
+        let found =
+            announcement(&mut known, vec![entry(ONE, 5), entry(ONE, 6), entry(OTHER, 7), entry(ONE, 8)]);
+        assert_eq!((offsets(&found), found.is_other_epoch), (vec![5, 6, 7], true));
+        assert_eq!(known.position, Position { epoch: OTHER, offset: 7 });
+    }
+
+    fn append(offset: u64) -> Append {
+        Append::of(&entry(ONE, offset).logged)
+    }
+
+    #[test]
+    fn so_many_appends_are_remembered_and_found_by_their_offset() {
+        let mut recent = Recent::default();
+        let newest = MAX_RECENT as u64 + 3;
+        (1..=newest).filter(|offset| *offset != 9).for_each(|offset| recent.push(append(offset)));
+        assert_eq!((recent.at(2), recent.at(3), recent.at(9)), (None, Some(&append(3)), None));
+        assert_eq!(recent.at(newest).map(|append| append.appended_at), Some(append(newest).appended_at));
+        assert_eq!(recent.between(8, 11), [append(8), append(10), append(11)]);
+        recent.cut_after(9);
+        assert_eq!((recent.at(8), recent.at(10)), (Some(&append(8)), None));
+    }
+
     fn found(verdict: Verdict, last: u64, epoch_start: u64, held: u64) -> Found {
-        Found { verdict, epoch: OTHER, last, epoch_start, held, newest: Some(("newest".to_owned(), 7)) }
+        Found { verdict, epoch: OTHER, last, epoch_start, held, newest: None }
     }
 
     #[test]
     fn a_start_is_at_the_newest_event() {
-        let start = new_start(found(Verdict::Start, 9, 0, 9)).unwrap();
-        assert_eq!(start.position, Position { epoch: OTHER, offset: 9 });
-        assert_eq!(start.append, Some(("newest".to_owned(), 7)));
-        assert_eq!(new_start(found(Verdict::Same, 9, 0, 9)), None);
+        let start = new_start(&found(Verdict::Start, 9, 2, 9), None).unwrap();
+        assert_eq!(start, Known { position: Position { epoch: OTHER, offset: 9 }, epoch_start: 2 });
+        assert_eq!(new_start(&found(Verdict::Same, 9, 0, 9), None), None);
     }
 
     #[test]
-    fn another_epoch_is_announced_from_its_first_event_that_is_held() {
-        for (verdict, last, epoch_start, held, expected) in [
-            (Verdict::Other, 9, 0, 9, 0),
-            (Verdict::Other, 9, 5, 9, 5),
-            (Verdict::Other, 9, 5, 2, 7),
-            (Verdict::Other, 9, 5, 0, 9),
-            (Verdict::Lost, 9, 9, 9, 9),
+    fn another_epoch_is_announced_after_what_was_announced_and_is_still_there() {
+        for (verdict, last, epoch_start, held, still_there, expected) in [
+            (Verdict::Other, 9, 5, 9, Some(3), 3),
+            (Verdict::Lost, 9, 9, 9, Some(7), 7),
+            (Verdict::Other, 9, 0, 9, None, 0),
+            (Verdict::Other, 9, 5, 9, None, 5),
+            (Verdict::Other, 9, 5, 2, None, 7),
+            (Verdict::Other, 9, 5, 0, None, 9),
+            (Verdict::Lost, 9, 9, 9, None, 9),
         ] {
-            let start = new_start(found(verdict, last, epoch_start, held)).unwrap();
+            let start = new_start(&found(verdict, last, epoch_start, held), still_there).unwrap();
             assert_eq!(start.position.offset, expected, "{verdict:?} {last} {epoch_start} {held}");
-            assert_eq!(start.append, None);
         }
     }
 }

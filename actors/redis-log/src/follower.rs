@@ -14,7 +14,7 @@ use redis::{Cmd, Value};
 use tokio::time::Instant;
 
 use crate::connection::{array, count, no_answer, text};
-use crate::decide::{Announcement, Found, Known, Verdict, announcement, new_start};
+use crate::decide::{Announcement, Append, Found, Known, Recent, Verdict, announcement, new_start};
 use crate::entry::{self, Entry};
 use crate::error::Failure;
 use crate::log::{RedisEventLog, epoch, number};
@@ -34,6 +34,7 @@ const RECONNECT_MAX: Duration = Duration::from_secs(5);
 #[derive(Default)]
 struct Progress {
     known: Option<Known>,
+    recent: Recent,
     announced: u64,
     removed_unread: u64,
     outages: u64,
@@ -90,7 +91,7 @@ impl Actor for Follower {
 
     fn started(&mut self, ctx: &mut Context<Self>) {
         // An announcement that a panic cut short is not made again: what it left out is read from the log.
-        let known = self.shared.progress().known.clone();
+        let known = self.shared.progress().known;
         if let Some(known) = known {
             self.shared.announce.stands_at(known.position);
         }
@@ -191,7 +192,8 @@ async fn follow_on_one_connection(
                     "events were removed from the log before they could be announced"
                 );
             }
-            progress.known = Some(known.clone());
+            progress.known = Some(known);
+            events.iter().for_each(|logged| progress.recent.push(Append::of(logged)));
         }
         if let Some(position) = stands_at {
             shared.announce.stands_at(position);
@@ -209,13 +211,21 @@ async fn follow_on_one_connection(
 
 /// Makes sure that the log is the one that is known, and says so when it is not. Answers what is known from now on.
 async fn verify(shared: &Shared) -> Result<Known, Failure> {
-    let known = shared.progress().known.clone();
-    let found = ask(&shared.log, known.as_ref()).await?;
-    let verdict = found.verdict;
-    let Some(start) = new_start(found) else {
+    let (known, append) = {
+        let progress = shared.progress();
+        let known = progress.known;
+        (known, known.and_then(|known| progress.recent.at(known.position.offset).cloned()))
+    };
+    let found = ask(&shared.log, known, append).await?;
+    let announced = match found.verdict {
+        Verdict::Start | Verdict::Same => Vec::new(),
+        Verdict::Other | Verdict::Lost => shared.progress().recent.between(found.oldest(), found.last),
+    };
+    let still_there = newest_of(&shared.log, &announced).await?;
+    let Some(start) = new_start(&found, still_there) else {
         return known.ok_or_else(|| Failure::unexpected("a log that is not known is the same"));
     };
-    match verdict {
+    match found.verdict {
         Verdict::Lost => tracing::error!(
             position = %start.position,
             "redis lost the newest events of the log; another epoch begins"
@@ -228,19 +238,38 @@ async fn verify(shared: &Shared) -> Result<Known, Failure> {
     {
         let mut progress = shared.progress();
         progress.epochs += 1;
-        progress.known = Some(start.clone());
+        progress.known = Some(start);
+        progress.recent.cut_after(still_there.unwrap_or(0));
+        if let Some(newest) = found.newest {
+            progress.recent.push(newest);
+        }
     }
     shared.announce.stands_at(start.position);
     Ok(start)
 }
 
-async fn ask(log: &RedisEventLog, known: Option<&Known>) -> Result<Found, Failure> {
+/// The newest of these appends that the log still has, by halving: when it has one, it has those before it too.
+async fn newest_of(log: &RedisEventLog, announced: &[Append]) -> Result<Option<u64>, Failure> {
+    let (mut there, mut gone) = (0, announced.len());
+    while there < gone {
+        let middle = there + (gone - there) / 2;
+        let Some(append) = announced.get(middle) else { break };
+        if log.has(append).await? {
+            there = middle + 1;
+        } else {
+            gone = middle;
+        }
+    }
+    Ok(there.checked_sub(1).and_then(|index| announced.get(index)).map(|append| append.offset))
+}
+
+async fn ask(log: &RedisEventLog, known: Option<Known>, append: Option<Append>) -> Result<Found, Failure> {
     let (epoch_known, offset) = match known {
         Some(known) => (known.position.epoch.to_string(), known.position.offset),
         None => (String::new(), 0),
     };
-    let (event_id, appended_at) = match known.and_then(|known| known.append.clone()) {
-        Some((event_id, appended_at)) => (event_id, appended_at.to_string()),
+    let (event_id, appended_at) = match append {
+        Some(append) => (append.event_id, append.appended_at.to_string()),
         None => (String::new(), String::new()),
     };
     let arguments = vec![epoch_known.into(), number(offset), event_id.into(), appended_at.into()];
@@ -256,17 +285,15 @@ async fn ask(log: &RedisEventLog, known: Option<&Known>) -> Result<Found, Failur
         "lost" => Verdict::Lost,
         _ => return Err(Failure::unexpected("an unknown verdict")),
     };
+    let (last, event_id) = (count(&last)?, text(event_id)?);
+    let appended_at = text(appended_at)?.parse().ok();
     Ok(Found {
         verdict,
         epoch: epoch(Some(epoch_found))?,
-        last: count(&last)?,
+        last,
         epoch_start: count(&start)?,
         held: count(&held)?,
-        newest: text(appended_at)?
-            .parse()
-            .ok()
-            .map(|appended_at| text(event_id).map(|id| (id, appended_at)))
-            .transpose()?,
+        newest: appended_at.map(|appended_at| Append { offset: last, event_id, appended_at }),
     })
 }
 

@@ -11,6 +11,7 @@ use redis::Value;
 
 use crate::Config;
 use crate::connection::{Server, array, count, text};
+use crate::decide::Append;
 use crate::entry::{self, Entry};
 use crate::error::Failure;
 use crate::keys::{self, Keys};
@@ -147,6 +148,12 @@ impl RedisEventLog {
         let mut command = redis::cmd("XRANGE");
         command.arg(self.stream()).arg(format!("{first}-0")).arg(last).arg("COUNT").arg(most);
         array(self.inner.server.call(&command).await?)?.into_iter().map(entry::decode).collect()
+    }
+
+    /// Whether this append still stands at its offset.
+    pub(crate) async fn has(&self, append: &Append) -> Result<bool, Failure> {
+        let entries = self.entries(append.offset, Some(append.offset), 1).await?;
+        Ok(entries.first().is_some_and(|entry| Append::of(&entry.logged) == *append))
     }
 
     async fn page(&self, offset: u64, limit: PageLimit) -> Result<Vec<Logged>, Failure> {

@@ -1,5 +1,7 @@
 //! The log on one real Redis: what is appended, recognised and read.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "the support of tests fails as tests do")]
+
 mod support;
 
 use std::collections::BTreeSet;

@@ -19,6 +19,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const RETRY: Duration = Duration::from_millis(50);
 pub const ALL: PageLimit = PageLimit { events: 100_000, bytes: usize::MAX };
 
+/// What servers ask for that sentinels or a cluster stand before. A single one asks for nothing.
+pub const PASSWORD: &str = "right";
+
 /// A Redis of this test's own; it and its data are gone when this is dropped.
 pub struct Redis {
     mode: &'static str,
@@ -53,12 +56,12 @@ impl Redis {
         let port = self.port;
         let url = match self.mode {
             "sentinel" => format!(
-                "redis-sentinel://127.0.0.1:{},127.0.0.1:{},127.0.0.1:{}/freshet",
+                "redis-sentinel://:{PASSWORD}@127.0.0.1:{},127.0.0.1:{},127.0.0.1:{}/freshet",
                 port + 2,
                 port + 3,
                 port + 4
             ),
-            "cluster" => format!("redis-cluster://127.0.0.1:{port},127.0.0.1:{}", port + 1),
+            "cluster" => format!("redis-cluster://:{PASSWORD}@127.0.0.1:{port},127.0.0.1:{}", port + 1),
             _ => format!("redis://127.0.0.1:{port}"),
         };
         Config { url: Secret::new(url), ..Config::default() }
@@ -80,10 +83,55 @@ impl Redis {
 
     /// What an operator does by hand.
     pub async fn command(&self, words: &[&str]) -> redis::Value {
-        let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.port)).unwrap();
-        let mut connection = client.get_multiplexed_async_connection().await.unwrap();
-        let mut command = redis::cmd(words[0]);
-        command.arg(&words[1..]).query_async(&mut connection).await.unwrap()
+        self.command_at(self.port, words).await.unwrap()
+    }
+
+    /// The same on another of its servers.
+    pub async fn command_at(&self, port: u16, words: &[&str]) -> redis::RedisResult<redis::Value> {
+        let login = if self.mode == "single" { String::new() } else { format!(":{PASSWORD}@") };
+        let client = redis::Client::open(format!("redis://{login}127.0.0.1:{port}"))?;
+        let mut connection = client.get_multiplexed_async_connection().await?;
+        redis::cmd(words[0]).arg(&words[1..]).query_async(&mut connection).await
+    }
+
+    /// Ends its first server at once, as a crash does.
+    pub fn kill_first(&self) {
+        let pid = self.directory.path().join(format!("redis-{}/pid", self.port));
+        let pid = std::fs::read_to_string(pid).unwrap();
+        assert!(
+            Command::new("kill")
+                .args(["-9", pid.split_whitespace().next().unwrap()])
+                .status()
+                .unwrap()
+                .success()
+        );
+    }
+}
+
+/// A server beside those that the script starts; it ends when this is dropped.
+pub struct Beside(std::process::Child);
+
+impl Beside {
+    pub fn start(arguments: &[&str], directory: &Path) -> Self {
+        let mut command = Command::new("redis-server");
+        command.args(["--bind", "127.0.0.1", "--save", "", "--dir"]).arg(directory).args(arguments);
+        Self(command.stdout(std::process::Stdio::null()).spawn().unwrap())
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Asks again until it is so.
+pub async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    while !is_so().await {
+        assert!(tokio::time::Instant::now() < deadline, "{what}: not within {PATIENCE:?}");
+        tokio::time::sleep(RETRY).await;
     }
 }
 
@@ -95,8 +143,10 @@ impl Drop for Redis {
 
 fn run(mode: &str, port: u16, directory: &Path, verb: &str) {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/services/redis.sh");
+    let password = if mode == "single" { "" } else { PASSWORD };
     let output = Command::new(script)
         .arg(verb)
+        .env("REDIS_PASSWORD", password)
         .env("REDIS_MODE", mode)
         .env("REDIS_PORT", port.to_string())
         .env("FRESHET_SERVICES", directory)
@@ -135,6 +185,27 @@ impl Listener {
             Said::StandsAt(_) => None,
         });
         events.collect()
+    }
+
+    /// What somebody has who dropped, at each new position, what lies after it. The offsets of one epoch have no holes.
+    pub fn held(&self) -> Vec<(u64, String)> {
+        let mut held: Vec<(u64, String)> = Vec::new();
+        let mut stands_at = None;
+        for said in self.said() {
+            match said {
+                Said::StandsAt(position) => {
+                    held.retain(|(offset, _)| *offset <= position.offset);
+                    stands_at = Some(position);
+                }
+                Said::Event(position, event_id) => {
+                    let next = stands_at.map(|last| Position { offset: last.offset + 1, ..last });
+                    assert_eq!(next, Some(position), "{event_id}");
+                    held.push((position.offset, event_id));
+                    stands_at = Some(position);
+                }
+            }
+        }
+        held
     }
 
     /// Waits until what was said so far fulfils the condition.
@@ -195,16 +266,12 @@ pub async fn health(tree: &Tree) -> (Option<&'static str>, u64) {
 
 /// Waits until the follower is in an outage of this code, or in none.
 pub async fn until_health(tree: &Tree, code: Option<&str>) {
-    let deadline = tokio::time::Instant::now() + PATIENCE;
-    loop {
+    until(&format!("an outage {code:?}"), async || {
         let (found, restarts) = health(tree).await;
         assert_eq!(restarts, 0, "an outage is no reason for a restart");
-        if found == code {
-            return;
-        }
-        assert!(tokio::time::Instant::now() < deadline, "not {code:?} but {found:?}");
-        tokio::time::sleep(RETRY).await;
-    }
+        found == code
+    })
+    .await;
 }
 
 /// Appends until it is taken, as a source does.
