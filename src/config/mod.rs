@@ -119,7 +119,10 @@ impl Configuration {
                 (whole, message)
             }));
         };
-        section(&["server"], self.server.problems(self.identity.mode == freshet_identity::config::Mode::None));
+        section(
+            &["server"],
+            self.server.problems(self.identity.mode == freshet_identity::config::Mode::None),
+        );
         section(&["identity"], self.identity.problems());
         section(&["log"], self.log.problems());
         section(&["event"], self.event.problems());

@@ -87,7 +87,8 @@ impl ServerConfig {
             problems.push((vec!["listen".to_owned()], message.to_owned()));
         }
         let is_host = |host: &String| {
-            let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'[' | b']');
+            let allowed =
+                |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'[' | b']');
             let is_address = host.starts_with('[') && host.ends_with(']');
             !host.is_empty() && (is_address || host.bytes().all(allowed))
         };
@@ -107,7 +108,8 @@ impl ServerConfig {
 /// Whether a browser could send it in an `Origin` header: other texts would never match.
 fn is_origin(text: &str) -> bool {
     let authority = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
-    let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-:[]".contains(&byte);
+    let is_allowed =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-:[]".contains(&byte);
     authority.is_some_and(|authority| !authority.is_empty() && authority.bytes().all(is_allowed))
 }
 

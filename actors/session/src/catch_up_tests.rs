@@ -5,9 +5,9 @@ use std::pin::Pin;
 use std::task::Context;
 
 use freshet_broadcaster::{Backlog, Live};
-use freshet_feed::EventFilter;
 use freshet_feed::channel::WhenFull;
 use freshet_feed::port::Announce;
+use freshet_feed::{EventFilter, Principal};
 use freshet_kernel::Nursery;
 use futures_util::task::noop_waker;
 use proptest::prelude::*;
@@ -147,7 +147,7 @@ impl World {
                 let filter = if filters { "even" } else { "" };
                 let filter = EventFilter::from_query([("table", filter)]).unwrap();
                 let interest = interest_of(filter, WhenFull::Close);
-                let connection = self.hub.connect(Transport::Sse);
+                let connection = self.hub.connect(Transport::Sse, Principal::everything());
                 let subscription = self.hub.subscribe(&connection, interest, None, Stage::CatchingUp);
                 // Another thread may have told the client of events that this one does not know yet.
                 let start = self.announced * percent / 100;

@@ -7,7 +7,8 @@ use std::task::{Context, Poll, Waker};
 
 use actix_web::rt::net::TcpStream;
 use bytes::{Buf, Bytes};
-use freshet_feed::Channels;
+use freshet_feed::{Channels, Principal};
+use jiff::Timestamp;
 use uuid::Uuid;
 
 use crate::close_code::CloseCode;
@@ -33,6 +34,11 @@ pub(crate) enum State {
 pub(crate) struct Connection {
     pub(crate) client_id: Uuid,
     pub(crate) transport: Transport,
+    connected_at_secs: i64,
+    /// Whose it is.
+    holder: RefCell<Rc<Principal>>,
+    /// The second at which it ends with its token.
+    ends_at_secs: Cell<i64>,
     /// Where it stands among the connections of its hub.
     pub(crate) index: Cell<u32>,
     /// The tick of the hub at which it was last given something.
@@ -73,10 +79,13 @@ pub(crate) enum Given {
 }
 
 impl Connection {
-    pub(crate) fn new(transport: Transport, heartbeat_ticks: u16) -> Rc<Self> {
+    pub(crate) fn new(transport: Transport, holder: Rc<Principal>, heartbeat_ticks: u16) -> Rc<Self> {
         Rc::new(Self {
             client_id: Uuid::new_v4(),
             transport,
+            connected_at_secs: Timestamp::now().as_second(),
+            ends_at_secs: Cell::new(end_of(&holder)),
+            holder: RefCell::new(holder),
             index: Cell::new(0),
             quiet_since: Cell::new(0),
             heartbeat_ticks,
@@ -96,6 +105,31 @@ impl Connection {
 
     pub(crate) fn is_open(&self) -> bool {
         self.state.get() == State::Open
+    }
+
+    pub(crate) fn holder(&self) -> Rc<Principal> {
+        Rc::clone(&self.holder.borrow())
+    }
+
+    /// From now on it is theirs, and ends with their token.
+    pub(crate) fn hold(&self, holder: Rc<Principal>) {
+        self.ends_at_secs.set(end_of(&holder));
+        self.holder.replace(holder);
+    }
+
+    /// Whether its token has ended at this second.
+    pub(crate) fn has_expired(&self, now_secs: i64) -> bool {
+        self.ends_at_secs.get() <= now_secs
+    }
+
+    /// To the second.
+    pub(crate) fn connected_at(&self) -> Timestamp {
+        Timestamp::from_second(self.connected_at_secs).unwrap_or_default()
+    }
+
+    /// Bytes that wait for the client.
+    pub(crate) fn queued_bytes(&self) -> usize {
+        self.unwritten.borrow().len() + self.outbox.borrow().bytes()
     }
 
     /// The socket is the session's from now on.
@@ -262,6 +296,11 @@ impl Connection {
         remember(&self.room, context);
         Poll::Pending
     }
+}
+
+/// The second at which a holder's token ends, later than any for a holder without one.
+fn end_of(holder: &Principal) -> i64 {
+    holder.expires_at.map_or(i64::MAX, Timestamp::as_second)
 }
 
 fn wake(waker: &Cell<Option<Waker>>) {

@@ -67,14 +67,16 @@ fn open(request: &HttpRequest, sessions: &Sessions) -> HttpResponse {
         Ok(admitted) => admitted,
         Err(refusal) => return refusal.for_event_source(request, &shared.config),
     };
-    let connection = hub.connect(Transport::Sse);
+    let expires_at = principal.expires_at;
+    let connection = hub.connect(Transport::Sse, principal);
     let is_new = wish.last_event_id.is_none();
     let interest = Interest::new(Transport::Sse, scope, wish.filter, &shared.channels);
     let stage = if is_new { Stage::Live } else { Stage::CatchingUp };
     let subscription = hub.subscribe(&connection, interest, None, stage);
     let newest_id = hub.newest_id();
     let id = wish.last_event_id.as_deref().unwrap_or(&newest_id);
-    hub.say(&connection, notice::connected(connection.client_id, shared.config.retry(), id));
+    let connected = notice::connected(connection.client_id, expires_at, shared.config.retry(), id);
+    hub.say(&connection, connected);
     let resume = wish.last_event_id.map(String::into_boxed_str);
     let started =
         start(sessions, &hub, &connection, Kind::Sse { subscription: subscription.clone(), resume });

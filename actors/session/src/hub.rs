@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use freshet_broadcaster::Batch;
-use freshet_feed::Position;
+use freshet_feed::{Position, Principal, Rooms};
 use tokio::sync::Notify;
 
 use crate::close_code::CloseCode;
@@ -18,6 +18,7 @@ use crate::interest::{Interest, Transport};
 use crate::notice;
 use crate::pace::{self, Pace};
 use crate::protocol::answer::{Answer, Missing};
+use crate::renewal::RenewalRefused;
 use crate::sessions::Shared;
 use crate::subscription::{Stage, Subscription};
 
@@ -40,6 +41,8 @@ pub(crate) struct Hub {
     /// Wakes clients that are ahead of this thread.
     pub(crate) advanced: Notify,
     tick: Cell<u32>,
+    /// Whoever came last: most clients of a daemon without authentication are the same.
+    last_holder: RefCell<Rc<Principal>>,
 }
 
 impl Hub {
@@ -54,6 +57,7 @@ impl Hub {
             newest_id: RefCell::new(newest_id),
             advanced: Notify::new(),
             tick: Cell::new(0),
+            last_holder: RefCell::default(),
         })
     }
 
@@ -69,16 +73,59 @@ impl Hub {
     }
 
     /// Takes a client in.
-    pub(crate) fn connect(&self, transport: Transport) -> Rc<Connection> {
+    pub(crate) fn connect(&self, transport: Transport, principal: Principal) -> Rc<Connection> {
         let heartbeat_secs = self.shared.config.heartbeat_secs;
         let tenth = heartbeat_secs / 10;
         let heartbeat_ticks = fastrand::u64(heartbeat_secs - tenth..=heartbeat_secs + tenth).max(1);
-        let connection = Connection::new(transport, u16::try_from(heartbeat_ticks).unwrap_or(u16::MAX));
+        let heartbeat_ticks = u16::try_from(heartbeat_ticks).unwrap_or(u16::MAX);
+        let connection = Connection::new(transport, self.holder(principal), heartbeat_ticks);
         let mut connections = self.connections.borrow_mut();
         connection.index.set(index_of(connections.len()));
         connection.quiet_since.set(self.tick.get());
         connections.push(Rc::clone(&connection));
         connection
+    }
+
+    fn holder(&self, principal: Principal) -> Rc<Principal> {
+        let mut last = self.last_holder.borrow_mut();
+        if **last != principal {
+            *last = Rc::new(principal);
+        }
+        Rc::clone(&last)
+    }
+
+    /// Lets a session go on with another token of its holder, when that allows all that the session follows.
+    pub(crate) fn renew(&self, connection: &Connection, principal: Principal) -> Result<(), RenewalRefused> {
+        let mut allows_all = true;
+        self.each_subscription(|subscription| {
+            if std::ptr::eq(Rc::as_ptr(&subscription.connection), connection) {
+                allows_all &= self.allows(&principal, &subscription.interest);
+            }
+        });
+        if !allows_all {
+            return Err(RenewalRefused::allows_less());
+        }
+        connection.hold(self.holder(principal));
+        Ok(())
+    }
+
+    fn allows(&self, principal: &Principal, interest: &Interest) -> bool {
+        interest.scope.channels().iter().all(|(channel, rooms)| {
+            let named: &[Box<str>] = match rooms {
+                Rooms::All => &[],
+                Rooms::Only(names) => names,
+            };
+            let names = named.iter().map(|room| &**room);
+            let scope = self.shared.channels.scope(principal, [channel.as_str()], names);
+            scope.is_ok_and(|scope| scope.rooms_of(channel) == Some(rooms))
+        })
+    }
+
+    /// Looks at what the clients of this thread follow.
+    pub(crate) fn each_subscription(&self, mut look: impl FnMut(&Subscription)) {
+        for group in self.groups.borrow().values() {
+            group.iter().filter(|subscription| subscription.is_open()).for_each(|found| look(found));
+        }
     }
 
     /// Lets a client go, whose subscriptions are gone.
@@ -238,10 +285,10 @@ impl Hub {
         self.connections.borrow().clone()
     }
 
-    /// One second is over: clients that heard nothing for their heartbeat time get one, and those that were closed
-    /// and linger are cut off. A heartbeat of server-sent events carries an id for those that filter: the last event
+    /// One second is over: clients that heard nothing for their heartbeat time get one, those whose token has ended are
+    /// closed, and those that were closed and linger are cut off. A heartbeat of server-sent events carries an id for those that filter: the last event
     /// that the others had is the newest.
-    pub(crate) fn tick(&self) {
+    pub(crate) fn tick(&self, now_secs: i64) {
         let tick = self.tick.get() + 1;
         self.tick.set(tick);
         let ping = Rc::new(Delivery::notice(frames::ping()));
@@ -249,6 +296,9 @@ impl Hub {
         let plain = Rc::new(Delivery::notice(notice::heartbeat(None)));
         let mut given = 0;
         for connection in &*self.connections.borrow() {
+            if connection.has_expired(now_secs) {
+                self.close(connection, CloseCode::TokenExpired);
+            }
             let quiet_ticks = tick - connection.quiet_since.get();
             if connection.state() == State::Closed && quiet_ticks >= LINGER_TICKS {
                 let dropped = connection.is_over();

@@ -7,8 +7,10 @@ use freshet_feed::Position;
 use freshet_feed::port::StoreError;
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
+use jiff::Timestamp;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
+use crate::administration;
 use crate::close_code::CloseCode;
 use crate::connection::Connection;
 use crate::hub::Hub;
@@ -20,6 +22,7 @@ const DRAIN_STEP: Duration = Duration::from_millis(50);
 pub(crate) async fn run(hub: Rc<Hub>) {
     let _guard = CloseWithHub(Rc::clone(&hub));
     let mut newest = hub.shared.live.watch();
+    let mut questions = hub.shared.desk.open();
     let mut draining = hub.shared.draining.subscribe();
     // What happened between the hub's making and this first poll counts as new.
     newest.mark_changed();
@@ -51,8 +54,9 @@ pub(crate) async fn run(hub: Rc<Hub>) {
                 if is_behind && following.is_none() {
                     following = Some(follow(&hub).boxed_local());
                 }
-                hub.tick();
+                hub.tick(Timestamp::now().as_second());
             }
+            Some(question) = questions.recv() => administration::answer(&hub, question),
             Ok(()) = draining.changed() => {
                 drain = (*draining.borrow()).map(|window| Drain::new(&hub, window));
             }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use freshet_broadcaster::{Backlog, Live};
 use freshet_feed::channel::WhenFull;
 use freshet_feed::port::Announce;
-use freshet_feed::{EventFilter, Position};
+use freshet_feed::{EventFilter, Position, Principal};
 use freshet_kernel::Nursery;
 use futures_util::FutureExt;
 
@@ -39,7 +39,12 @@ fn hub_and_log() -> (Rc<Hub>, Arc<MemoryLog>) {
 }
 
 fn client(hub: &Hub, filter: EventFilter, stage: Stage) -> Rc<Subscription> {
-    hub.subscribe(&hub.connect(Transport::Sse), interest_of(filter, WhenFull::Close), None, stage)
+    hub.subscribe(
+        &hub.connect(Transport::Sse, Principal::everything()),
+        interest_of(filter, WhenFull::Close),
+        None,
+        stage,
+    )
 }
 
 fn clients(hub: &Hub, count: usize) -> Vec<Rc<Subscription>> {

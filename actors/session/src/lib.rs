@@ -1,11 +1,12 @@
-//! The sessions of clients that follow the live stream by server-sent events.
+//! The sessions of clients that follow the live stream, by server-sent events or by WebSocket.
 //!
-//! Each worker thread of the HTTP server has a hub with the slots of its clients, grouped by what they want. For
-//! each batch of the [Broadcaster](freshet_broadcaster) a group gets one shared piece of bytes; each slot queues a
-//! pointer to it and wakes the response body, which writes all that its slot holds in one go. The
-//! [`SessionActor`](session::SessionActor) of a client only controls: it brings a client that comes back from where
-//! it left to the live stream, and ends with the connection. `actix-web-actors` is not used: there the actor lives in
-//! the response body and freezes with a full socket.
+//! Each worker thread of the HTTP server has a hub with the connections of its clients, whose subscriptions are grouped
+//! by what they want. The head of a response is answered by actix-web; then the socket is taken out of it and is the
+//! session's. For each batch of the [Broadcaster](freshet_broadcaster) a group gets one shared piece of bytes, which the
+//! hub writes straight to each socket; what a socket does not take waits in an outbox. The
+//! [`SessionActor`](session::SessionActor) of a client reads its socket, writes what waits, brings subscriptions to the
+//! live stream, and ends with the connection. `actix-web-actors` is not used: there the actor lives in the response body
+//! and freezes with a full socket.
 //!
 //! It promises:
 //! - a client gets each event that it wants once, in the order of offsets, or is told that there is a gap;
@@ -29,21 +30,27 @@
 //! An `id` is an event id or a position; `Last-Event-ID` or `?lastEventId=` takes both, and the header wins. A
 //! position is given only while no event's id is known, since other instances of the daemon do not know it.
 //!
-//! There is one channel, `iceberg`; `?channels=` may name it and no other.
+//! Who may follow what is decided by `freshet_feed::scope`. A session ends with the token of its holder, unless it is
+//! renewed.
 //!
 //! | module | what it gives |
 //! |---|---|
-//! | [`events`](mod@events) | the HTTP handler |
+//! | [`events`](mod@events), [`upgrade`] | the HTTP handlers of `GET /events` and `GET /ws` |
+//! | [`server`], [`door`] | an HTTP server whose sockets can be taken out of it once a head is answered |
 //! | [`sessions`] | [`Sessions`]: what all worker threads share; the drain at shutdown |
-//! | `hub`, `hub_task` | the clients of one thread: delivery, heartbeats, drain |
-//! | `slot`, `outbox`, `delivery` | what waits for one client |
-//! | `catch_up` | from where a client left to the live stream |
-//! | `body` | the response body that empties a slot |
-//! | [`session`] | the actor |
-//! | `request`, `notice` | what clients ask, and what a stream says besides events |
-//! | [`socket`] | socket options of each connection |
+//! | `hub`, `hub_task` | the clients of one thread: delivery, heartbeats, ends of tokens, drain |
+//! | `connection`, `outbox`, `delivery` | one client's socket, and what waits for it |
+//! | `subscription`, `interest`, `pace`, `flow` | what a client follows, and its window and rate |
+//! | `catch_up`, `snapshot` | from where a client left, or from the newest event of each key, to the live stream |
+//! | [`session`], `websocket` | the actor, and its side of a WebSocket |
+//! | `frames`, `protocol` | RFC 6455's frames, and the messages of `freshet.v1` |
+//! | `allowance` | how much a client may send |
+//! | [`presence`], [`administration`], [`renewal`] | who is connected, how sessions are ended, and how they go on with a new token |
+//! | `request`, `notice`, `refusal` | what clients ask, and what they are told besides events |
+//! | `socket` | socket options of each connection |
 //! | [`close_code`], [`counters`], [`config`] | the catalogue of close codes, metrics, settings |
 
+pub mod administration;
 pub(crate) mod allowance;
 mod catch_up;
 pub mod close_code;
@@ -61,8 +68,10 @@ mod interest;
 mod notice;
 mod outbox;
 mod pace;
+pub mod presence;
 mod protocol;
 mod refusal;
+pub mod renewal;
 mod request;
 pub mod server;
 pub mod session;

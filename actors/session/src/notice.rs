@@ -7,19 +7,26 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use freshet_feed::Position;
+use jiff::Timestamp;
 use serde_json::json;
 
 use crate::close_code::CloseCode;
 use crate::frames;
 
-/// The first block of a stream: who the client is, when to come back, and the id from which it resumes when it leaves
+/// The first block of a stream: who the client is, when its token ends, when to come back, and the id from which it resumes when it leaves
 /// before its first event. Each stream begins with an empty last event id, so one that resumes is told its own
 /// again; an id that the format cannot carry is left out.
-pub(crate) fn connected(client_id: uuid::Uuid, retry: Duration, id: &str) -> Bytes {
+pub(crate) fn connected(
+    client_id: uuid::Uuid,
+    expires_at: Option<Timestamp>,
+    retry: Duration,
+    id: &str,
+) -> Bytes {
     let is_safe = !id.bytes().any(|byte| matches!(byte, b'\r' | b'\n' | b'\0'));
     let id = if is_safe { format!("id: {id}\n") } else { String::new() };
     let retry = retry.as_millis();
-    format!("event: connected\ndata: {{\"clientId\":\"{client_id}\"}}\n{id}retry: {retry}\n\n").into()
+    let end = expires_at.map(|end| format!(",\"expiresAt\":\"{end}\"")).unwrap_or_default();
+    format!("event: connected\ndata: {{\"clientId\":\"{client_id}\"{end}}}\n{id}retry: {retry}\n\n").into()
 }
 
 /// A comment; with the id of a client that has everything up to there. The id holds no line end.
@@ -80,17 +87,28 @@ mod tests {
     fn a_client_learns_where_it_stands_unless_the_id_would_forge_lines() {
         let client = uuid::Uuid::from_u128(5);
         assert_eq!(
-            connected(client, Duration::from_millis(1500), &POSITION.to_string()),
+            connected(client, None, Duration::from_millis(1500), &POSITION.to_string()),
             "event: connected\ndata: {\"clientId\":\"00000000-0000-0000-0000-000000000005\"}\n\
              id: 0000000000000001-7\nretry: 1500\n\n"
         );
         for id in ["x\ndata: forged", "x\rdata: forged", "x\0"] {
             assert_eq!(
-                connected(client, Duration::from_millis(1500), id),
+                connected(client, None, Duration::from_millis(1500), id),
                 "event: connected\ndata: {\"clientId\":\"00000000-0000-0000-0000-000000000005\"}\nretry: 1500\n\n",
                 "{id:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_client_with_a_token_learns_when_its_stream_ends() {
+        let end = Some("2030-01-01T00:00:00Z".parse().unwrap());
+        let block = connected(uuid::Uuid::from_u128(5), end, Duration::from_secs(1), "e7");
+        assert_eq!(
+            block,
+            "event: connected\ndata: {\"clientId\":\"00000000-0000-0000-0000-000000000005\",\
+             \"expiresAt\":\"2030-01-01T00:00:00Z\"}\nid: e7\nretry: 1000\n\n"
+        );
     }
 
     #[test]

@@ -43,6 +43,10 @@ impl Outbox {
         self.next.is_none() || self.bytes.saturating_add(bytes) <= max_bytes
     }
 
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     pub(crate) fn push(&mut self, delivery: &Rc<Delivery>, max_bytes: usize, channels: &Channels) -> Pushed {
         let fits = self.fits(delivery.bytes().len(), max_bytes);
         self.push_last(Rc::clone(delivery));

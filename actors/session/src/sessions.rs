@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use freshet_broadcaster::{Backlog, Live};
@@ -12,10 +12,12 @@ use freshet_feed::{Channels, Position};
 use freshet_kernel::{Nursery, task};
 use tokio::sync::{Notify, watch};
 
+use crate::administration::Desk;
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::hub::Hub;
 use crate::hub_task;
+use crate::renewal::Renewer;
 
 /// How long after the window of a drain connections may take to end.
 const DRAIN_GRACE: Duration = Duration::from_secs(5);
@@ -42,6 +44,9 @@ pub(crate) struct Shared {
     pub(crate) backlog: Arc<Backlog>,
     pub(crate) nursery: Nursery,
     pub(crate) counters: Counters,
+    pub(crate) desk: Desk,
+    /// Judges new tokens of open sessions; absent without authentication.
+    pub(crate) renewer: OnceLock<Arc<dyn Renewer>>,
     /// The window of the drain, once it has begun.
     pub(crate) draining: watch::Sender<Option<Duration>>,
     ended: Notify,
@@ -71,12 +76,19 @@ impl Sessions {
                 backlog,
                 nursery,
                 counters: Counters::default(),
+                desk: Desk::default(),
+                renewer: OnceLock::new(),
                 draining: watch::Sender::new(None),
                 ended: Notify::new(),
                 refuses_new: AtomicBool::new(false),
                 catch_up_fails: AtomicBool::new(false),
             }),
         }
+    }
+
+    /// Lets WebSocket clients renew their sessions with what this judges. The first call counts.
+    pub fn renew_by(&self, renewer: Arc<dyn Renewer>) {
+        let _the_first_counts = self.shared.renewer.set(renewer);
     }
 
     /// What was counted since the start of the process.

@@ -46,14 +46,17 @@ pub async fn websocket(request: HttpRequest, sessions: web::Data<Sessions>) -> H
         Ok(admitted) => admitted,
         Err(refusal) => return refusal.response(&sessions.shared.config),
     };
-    let connection = hub.connect(Transport::Websocket);
+    let principal = principal_of(&request);
+    let expires_at = principal.expires_at;
+    let connection = hub.connect(Transport::Websocket, principal);
     let welcome = Answer::Welcome {
         client_id: connection.client_id,
         protocol: SUBPROTOCOL,
         heartbeat_secs: sessions.shared.config.heartbeat_secs,
+        expires_at,
     };
     hub.say(&connection, welcome.frame());
-    let websocket = Box::new(Websocket::new(&hub, principal_of(&request)));
+    let websocket = Box::new(Websocket::new(&hub));
     if let Err(refusal) = start(&sessions, &hub, &connection, Kind::Websocket(websocket)) {
         hub.disconnect(&connection);
         return refusal.response(&sessions.shared.config);

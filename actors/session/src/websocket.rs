@@ -1,11 +1,12 @@
 //! What a WebSocket client says, and what is done about it.
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Context as TaskContext;
 
-use actix::Context;
+use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+use freshet_feed::ChannelName;
 use freshet_feed::scope::Denied;
-use freshet_feed::{ChannelName, Principal};
 
 use crate::allowance::Allowance;
 use crate::catch_up::Resume;
@@ -16,6 +17,7 @@ use crate::interest::{Interest, Transport};
 use crate::pace::{self, PaceTimer};
 use crate::protocol::answer::{self, Answer};
 use crate::protocol::request::{self, ClientMessage, Problem, ProtocolError, Request, Start, Subscribe};
+use crate::renewal::Credential;
 use crate::session::{Kind, SessionActor};
 use crate::subscription::{Stage, Subscription};
 
@@ -24,22 +26,23 @@ pub(crate) struct Websocket {
     inbound: Inbound,
     limits: FrameLimits,
     allowance: Allowance,
-    principal: Principal,
     subscriptions: Vec<Rc<Subscription>>,
+    /// Whether a new token of the client is being judged.
+    is_renewing: bool,
     /// Whether the client has said its last words, or has broken the protocol: nothing more is expected of it.
     has_ended: bool,
 }
 
 impl Websocket {
-    pub(crate) fn new(hub: &Hub, principal: Principal) -> Self {
+    pub(crate) fn new(hub: &Hub) -> Self {
         let config = &hub.shared.config;
         let rate = config.messages_per_sec;
         Self {
             inbound: Inbound::default(),
             limits: FrameLimits { message_bytes: config.message_max_bytes, ..FrameLimits::default() },
             allowance: Allowance::new(rate, rate, now()),
-            principal,
             subscriptions: Vec::new(),
+            is_renewing: false,
             has_ended: false,
         }
     }
@@ -131,9 +134,7 @@ impl Websocket {
             ClientMessage::Ack { channel, position } => {
                 return Self::acknowledged(actor, &channel, position.offset, &id);
             }
-            ClientMessage::Renew(_) => {
-                Err(refused("renewal_unavailable", "this session does not end with a token", None, &id))
-            }
+            ClientMessage::Renew(credential) => return Self::renew(actor, credential, id, ctx),
             ClientMessage::Subscribe(subscribe) => {
                 return Self::subscribe(actor, *subscribe, id, ctx);
             }
@@ -160,6 +161,44 @@ impl Websocket {
                 hub.say(&actor.connection, refusal);
             }
         }
+    }
+
+    /// One renewal at a time: each may ask another machine.
+    fn renew(
+        actor: &mut SessionActor,
+        credential: Credential,
+        id: Option<String>,
+        ctx: &mut Context<SessionActor>,
+    ) {
+        let (hub, connection) = (Rc::clone(&actor.hub), Rc::clone(&actor.connection));
+        let Kind::Websocket(websocket) = &mut actor.kind else { return };
+        let Some(renewer) = hub.shared.renewer.get().map(Arc::clone) else {
+            let text = "this session does not end with a token";
+            hub.say(&connection, refused("renewal_unavailable", text, None, &id));
+            return;
+        };
+        if websocket.is_renewing {
+            let text = "another renewal of this session is being judged";
+            hub.say(&connection, refused("renewal_in_progress", text, None, &id));
+            return;
+        }
+        websocket.is_renewing = true;
+        let renewal = async move {
+            let judged = renewer.renew(&connection.holder(), &credential).await;
+            let renewed = judged.and_then(|principal| hub.renew(&connection, principal));
+            let answer = match renewed {
+                Ok(()) => {
+                    Answer::Renewed { expires_at: connection.holder().expires_at, id: id.as_deref() }.frame()
+                }
+                Err(refusal) => refused(refusal.code, &refusal.error, None, &id),
+            };
+            hub.say(&connection, answer);
+        };
+        ctx.spawn(renewal.into_actor(actor).map(|(), actor, _| {
+            if let Kind::Websocket(websocket) = &mut actor.kind {
+                websocket.is_renewing = false;
+            }
+        }));
     }
 
     fn subscribe(
@@ -216,7 +255,7 @@ impl Websocket {
             let problem = Problem::Denied(denied);
             answer::refusal(&ProtocolError { problem, id: id.clone(), channel: Some(wish.channel.clone()) })
         };
-        let scope = channels.scope(&self.principal, [wish.channel.as_str()], rooms).map_err(denied)?;
+        let scope = channels.scope(&connection.holder(), [wish.channel.as_str()], rooms).map_err(denied)?;
         let channel = channels.get(wish.channel.as_str()).ok_or_else(|| denied(Denied::UnknownChannel))?;
         self.subscriptions.retain(|subscription| subscription.stage() != Stage::Ended);
         if self.subscription(&wish.channel).is_some() {

@@ -21,6 +21,9 @@ pub(crate) enum Answer<'a> {
         client_id: uuid::Uuid,
         protocol: &'static str,
         heartbeat_secs: u64,
+        /// When the connection ends with its token.
+        #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_some_text")]
+        expires_at: Option<jiff::Timestamp>,
     },
     /// The subscription stands: everything after `position` follows. Without recovery `missing` says what is gone.
     Subscribed {
@@ -182,6 +185,7 @@ mod tests {
                     client_id: uuid::Uuid::from_u128(5),
                     protocol: SUBPROTOCOL,
                     heartbeat_secs: 25,
+                    expires_at: None,
                 },
                 "{\"type\":\"welcome\",\"clientId\":\"00000000-0000-0000-0000-000000000005\",\
                  \"protocol\":\"freshet.v1\",\"heartbeatSecs\":25}"

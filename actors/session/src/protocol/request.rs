@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::members::Members;
+use crate::renewal::Credential;
 
 /// The longest `id` of a message, in bytes.
 pub(crate) const MAX_ID_BYTES: usize = 64;
@@ -71,13 +72,6 @@ pub(crate) enum Start {
     Position(Position),
     /// After the event with this id.
     EventId(String),
-}
-
-/// What shows who the client is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Credential {
-    Token(Secret),
-    Ticket(Secret),
 }
 
 /// A message is refused. What could be read of it for the answer is kept.

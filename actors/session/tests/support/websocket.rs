@@ -54,13 +54,19 @@ impl Client {
     }
 
     pub async fn request(address: SocketAddr, request: &str) -> Self {
-        let mut stream = TcpStream::connect(address).await.unwrap();
-        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut client = Self { stream: TcpStream::connect(address).await.unwrap(), head: String::new() };
+        client.ask_again(request).await;
+        client
+    }
+
+    /// Another request on the same connection.
+    pub async fn ask_again(&mut self, request: &str) {
+        self.send_bytes(request.as_bytes()).await;
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
-            head.push(within(stream.read_u8()).await.unwrap());
+            head.push(within(self.stream.read_u8()).await.unwrap());
         }
-        Self { stream, head: String::from_utf8(head).unwrap() }
+        self.head = String::from_utf8(head).unwrap();
     }
 
     /// A WebSocket whose welcome was read.

@@ -59,3 +59,24 @@ async fn a_request_that_is_no_handshake_is_told_what_would_be_one() {
     }
     assert_eq!(daemon.open_sessions(), 0);
 }
+
+#[actix_rt::test]
+async fn a_handshake_may_come_from_any_browser_and_after_other_requests() {
+    let daemon = Daemon::start(Config::default()).await;
+    // Firefox says keep-alive as well, names are case-insensitive, and protocols may come in several headers.
+    let handshake = format!(
+        "GET /ws HTTP/1.1\r\nhost: x\r\nUPGRADE: WebSocket\r\nconnection: keep-alive, upgrade\r\n\
+         sec-websocket-key: {EXAMPLE_KEY}\r\nsec-websocket-version: 13\r\n\
+         sec-websocket-protocol: other\r\nsec-websocket-protocol: freshet.v1\r\n\r\n"
+    );
+    let mut client = Client::request(daemon.address, "GET /ws HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    assert_eq!(client.status(), "426");
+    client.refusal().await;
+    client.ask_again(&handshake).await;
+    assert_eq!(client.status(), "101");
+    assert_eq!(client.header("sec-websocket-protocol"), Some("freshet.v1"));
+    assert_eq!(client.says().await["type"], "welcome");
+    client.subscribe("iceberg", json!({})).await;
+    daemon.publish([1]).await;
+    assert_eq!(client.ids(1).await, ["e1"]);
+}
