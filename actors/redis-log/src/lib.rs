@@ -24,13 +24,17 @@
 //! - A lost Redis is an outage: calls fail with a [class](class) after their time limit, the [`Follower`] is degraded and
 //!   comes back by itself, to the new master where sentinels or a cluster chose one. It never restarts because of it, and
 //!   goes on with the event after the one that it announced last.
-//! - A log that was lost, or has lost what was newest, has another epoch, for all instances the same. A position is never
-//!   given to two events: each entry carries the epoch in which it was appended, and what was announced last is compared,
-//!   event id and time of append, after every outage and every second without events.
+//! - A log that was lost, or has lost what was newest, has another epoch, for all instances the same. What was announced last
+//!   is compared, event id and time of append, after every outage and every second without events; a follower that finds a
+//!   difference begins the epoch, and each goes on in it after the newest event that it announced and that is still there.
+//!   So what is held is announced, once, and what was lost is not taken for what stands at its offset now.
 //!
 //! **What Redis must promise**: to keep what it has (`maxmemory-policy noeviction`), and that only the master is written to.
-//! A master that is cut off from its sentinels goes on taking appends, which are lost when it comes back; `min-replicas-to-write 1`
-//! prevents that.
+//! Replication does not wait: a master that dies, or that sentinels replace, may have acknowledged appends that its replica
+//! never had, and one that is cut off from its sentinels goes on taking them. `min-replicas-to-write 1` with a small
+//! `min-replicas-max-lag` bounds what is lost so; only the source can append it again.
+//!
+//! **TLS** believes the certificates of the system, or of the file that the environment variable `SSL_CERT_FILE` names.
 //!
 //! **May not touch** HTTP, sessions, sources, or SQLite. It logs neither bodies nor the URL.
 //!

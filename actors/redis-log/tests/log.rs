@@ -29,6 +29,7 @@ fn a_log_on_redis_keeps_what_an_event_log_promises() {
         many_events_are_appended_in_order(&redis.log_named("many")).await;
         instances_that_append_at_once_share_one_order(&redis).await;
         the_oldest_go_first(&redis).await;
+        what_is_too_old_goes_and_what_is_known_is_forgotten_in_time(&redis).await;
         a_value_is_taken_once(&redis).await;
         a_full_memory_is_told(&redis).await;
     });
@@ -250,6 +251,43 @@ async fn the_oldest_go_first(redis: &Redis) {
     assert_eq!(state.offsets, (first..=1000).collect::<Vec<_>>());
     // An event that is gone is recognised all the same.
     assert_eq!(log.append(vec![event("1")]).await, Ok(vec![Outcome::Duplicate]));
+}
+
+async fn what_is_too_old_goes_and_what_is_known_is_forgotten_in_time(redis: &Redis) {
+    const DAY_MILLIS: i64 = 24 * 60 * 60 * 1000;
+    let config =
+        Config { prefix: "old".to_owned(), log_max_age_days: 2, duplicate_window_days: 3, ..redis.config() };
+    let log = RedisEventLog::new(redis.server(), &config);
+    let epoch = log.bounds().await.unwrap().epoch.to_string();
+    // Only the clock of Redis makes events old, so these are written as it wrote them the day before last.
+    let now = jiff::Timestamp::now().as_microsecond();
+    for (id, age_millis) in [("1-0", 2 * DAY_MILLIS + 60_000), ("2-0", 2 * DAY_MILLIS - 600_000)] {
+        let appended_at = (now - age_millis * 1000).to_string();
+        let parts = ["i", id, "c", "stock", "n", "stock:update", "t", "2026-03-01T12:00:00Z", "b", "{}"];
+        let head = ["XADD", "{old}:log", id, "v", "1", "e", &epoch, "a", &appended_at];
+        redis.command(&[&head[..], &parts].concat()).await;
+    }
+    redis.command(&["HSET", "{old}:head", "last", "2"]).await;
+    log.append(vec![keyed("new", "k", None), commit("commit", 7)]).await.unwrap();
+    assert_eq!(log.bounds().await.unwrap().first, 1);
+
+    let (tree, _) = support::follow(log.clone(), &config).await;
+    support::until("the oldest is gone", async || log.bounds().await.unwrap().first == 2).await;
+    assert_eq!(ids(&log.read_after(0, ALL).await.unwrap()), ["2-0", "new", "commit"]);
+    tree.shutdown().await;
+    let redis::Value::Array(names) = redis.command(&["KEYS", "{old}:*"]).await else { panic!() };
+    assert_eq!(names.len(), 6, "head, log, two ids, a commit and the keys of a channel: {names:?}");
+    for name in names {
+        let redis::Value::BulkString(name) = name else { panic!() };
+        let name = String::from_utf8(name).unwrap();
+        let redis::Value::Int(left) = redis.command(&["PTTL", &name]).await else { panic!() };
+        let expected = match name.as_str() {
+            // For ever.
+            "{old}:head" | "{old}:log" => -1..=-1,
+            _ => 3 * DAY_MILLIS - 60_000..=3 * DAY_MILLIS,
+        };
+        assert!(expected.contains(&left), "{name}: {left} ms");
+    }
 }
 
 async fn a_value_is_taken_once(redis: &Redis) {
