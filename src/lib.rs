@@ -11,5 +11,6 @@ mod listen;
 mod open_files;
 mod readiness;
 pub mod run;
+mod shared_log;
 mod telemetry;
 mod tree;

@@ -38,6 +38,8 @@ impl StartError {
         match self {
             Self::DataDirectory(..) => ExitCode::CannotCreate,
             Self::Lock(OpenError::InUse { .. }) => ExitCode::InUse,
+            Self::Store(BuildError::SharedLog(_)) => ExitCode::Configuration,
+            Self::Store(BuildError::Identity(_)) => ExitCode::Configuration,
             Self::Lock(_) | Self::Store(_) => ExitCode::Store,
             Self::Listen(_) => ExitCode::CannotListen,
             Self::Signals(_) => ExitCode::GaveUp,

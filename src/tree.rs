@@ -15,6 +15,8 @@ use freshet_feed::cloud_events::Binding;
 use freshet_feed::ingest::decode_message;
 use freshet_feed::port::{DeadLetterStore, EventLog, Publisher};
 use freshet_feed::{Channel, Channels, Intake, RejectionCode};
+use freshet_identity::config::Mode;
+use freshet_identity::{Authenticator, IdentityError, MemoryTicketStore};
 use freshet_kernel::{Backoff, ChildSpec, Nursery, SupervisorSpec};
 use freshet_session::Sessions;
 use freshet_stomp_subscriber::acknowledge::Refusal;
@@ -23,9 +25,10 @@ use freshet_stomp_subscriber::{Ports, StompSubscriber};
 use crate::config::Configuration;
 use crate::counted::{BuriedCounts, CountedDeadLetters};
 use crate::demo;
-use crate::http::{IngestCounters, Services, listener};
+use crate::http::{Gate, IngestCounters, Services, TokenRenewer, listener};
 use crate::lifecycle::Lifecycle;
 use crate::run::Feed;
+use crate::shared_log::SharedLog;
 
 /// The class of the subscriptions in the tree.
 pub const STOMP_SUBSCRIBER_CLASS: &str = "StompSubscriber";
@@ -56,6 +59,12 @@ pub enum BuildError {
     /// The dead letters.
     #[error("the dead letters in {DEAD_LETTER_FILE} cannot be used: {0}")]
     DeadLetters(#[from] dead_letter::StoreFailure),
+    /// Who clients are: a key or a file of `[identity]`.
+    #[error("identity: {0}")]
+    Identity(#[from] IdentityError),
+    /// The log that several instances share.
+    #[error("the shared log cannot be used: {0}")]
+    SharedLog(#[from] freshet_redis_log::Failure),
 }
 
 /// Opens the stores and builds the tree.
@@ -71,7 +80,9 @@ pub fn build(
 ) -> Result<Plan, BuildError> {
     let limits = configuration.event.clone();
     let channels = Channels::new(&configuration.channel);
-    let (log_writer, log) = freshet_event_log::open(&configuration.event_log, &retention(&channels), lock)?;
+    let (log_writer, history) =
+        freshet_event_log::open(&configuration.event_log, &Retention::of(&channels), lock)?;
+    let shared_log = SharedLog::configured(&configuration.redis)?;
     let dead_letter_file = lock.directory().join(DEAD_LETTER_FILE);
     // The room itself lives through an outage of its file; at the start a person is there who can put it right.
     dead_letter::Store::open(&dead_letter_file, configuration.dead_letters.clone())?;
@@ -82,11 +93,14 @@ pub fn build(
     let counted: Arc<dyn DeadLetterStore> =
         Arc::new(CountedDeadLetters { store: Arc::new(dead_letters.clone()), counts: buried.clone() });
     let live = Live::new(&configuration.broadcaster);
-    let shared_log: Arc<dyn EventLog> = Arc::new(log.clone());
-    let broadcaster =
-        Broadcaster::spec(configuration.broadcaster.clone(), Arc::clone(&shared_log), Arc::clone(&live));
+    let log: Arc<dyn EventLog> = match &shared_log {
+        Some(shared_log) => shared_log.log(),
+        None => Arc::new(history.clone()),
+    };
+    let specification = if shared_log.is_some() { Broadcaster::spec_followed } else { Broadcaster::spec };
+    let broadcaster = specification(configuration.broadcaster.clone(), Arc::clone(&log), Arc::clone(&live));
     let publisher: Arc<dyn Publisher> = Arc::new(BroadcasterHandle::new(broadcaster.address()));
-    let backlog = Arc::new(Backlog::new(&configuration.broadcaster, Arc::clone(&live), shared_log));
+    let backlog = Arc::new(Backlog::new(&configuration.broadcaster, Arc::clone(&live), log));
     let nursery = Nursery::new(SESSION_CLASS, configuration.sessions.max_sessions);
     let sessions = Sessions::new(
         configuration.sessions.clone(),
@@ -95,6 +109,14 @@ pub fn build(
         backlog,
         nursery.clone(),
     );
+
+    let identity = &configuration.identity;
+    let tickets = Arc::new(MemoryTicketStore::new(identity.tickets_max));
+    let authenticator = Authenticator::new(identity, tickets)?;
+    let asks_for_tokens = identity.mode != Mode::None;
+    if asks_for_tokens {
+        sessions.renew_by(Arc::new(TokenRenewer(authenticator.clone())));
+    }
 
     let mut ingest = group("ingest");
     for subscription in &configuration.stomp {
@@ -112,12 +134,20 @@ pub fn build(
         let intake = Intake { channel: channels.iceberg(), limits: limits.clone() };
         ingest = ingest.child(demo::child(&configuration.demo, intake, Arc::clone(&publisher)));
     }
+    let mut live_group = group("live").child(broadcaster);
+    if let Some(shared_log) = shared_log {
+        live_group = shared_log.follow(live_group, &live, history.clone());
+    }
+    let key_keeper = freshet_identity::keeper::child("keys", &authenticator);
     let services = Services {
+        gate: Gate::new(&configuration.server),
+        authenticator,
+        asks_for_tokens,
         limits,
         channels,
         publisher,
         page_limit: configuration.event_log.search_page_limit,
-        log,
+        log: history,
         dead_letters,
         buried,
         sessions: sessions.clone(),
@@ -128,20 +158,16 @@ pub fn build(
         lifecycle: lifecycle.clone(),
     };
     let (max_restarts, period) = ROOT_INTENSITY;
-    let root = SupervisorSpec::new("root")
+    let mut root = SupervisorSpec::new("root")
         .intensity(max_restarts, period)
         .supervisor(group("storage").child(log_writer).child(dead_letter))
-        .supervisor(group("live").child(broadcaster).nursery(&nursery))
-        .supervisor(ingest)
-        .child(listener::child(socket, services, configuration));
+        .supervisor(live_group.nursery(&nursery))
+        .supervisor(ingest);
+    if let Some(key_keeper) = key_keeper {
+        root = root.supervisor(group("identity").child(key_keeper));
+    }
+    let root = root.child(listener::child(socket, services, configuration));
     Ok(Plan { root, sessions })
-}
-
-/// How long each channel's events are kept that are not kept as long as the log has them.
-fn retention(channels: &Channels) -> Retention {
-    let limited =
-        channels.iter().filter_map(|channel| Some((channel.name.clone(), channel.history_max_age?)));
-    Retention { by_channel: limited.collect() }
 }
 
 /// The channel that a source names. A name that is none does not pass the check of the configuration.
