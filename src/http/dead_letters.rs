@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::Services;
 use super::error::ApiError;
+use super::identity::{only_administrators, principal_of};
 use super::query::Parameters;
 
 const DEFAULT_LIMIT: usize = 100;
@@ -62,6 +63,7 @@ impl From<Heading> for LetterEntry {
 
 /// `GET /api/v2/dead-letters`: oldest first.
 pub async fn list(request: HttpRequest, services: web::Data<Services>) -> Result<HttpResponse, ApiError> {
+    only_administrators(&principal_of(&request))?;
     let parameters = Parameters::of(&request, &PARAMETERS)?;
     let after = parameters.value("after", "the id of a dead letter")?;
     let limit = parameters.limit(DEFAULT_LIMIT, MAX_LISTED)?;
@@ -77,14 +79,24 @@ pub async fn list(request: HttpRequest, services: web::Data<Services>) -> Result
 }
 
 /// `GET /api/v2/dead-letters/{id}`: with its headers, without its body.
-pub async fn one(id: web::Path<String>, services: web::Data<Services>) -> Result<HttpResponse, ApiError> {
+pub async fn one(
+    request: HttpRequest,
+    id: web::Path<String>,
+    services: web::Data<Services>,
+) -> Result<HttpResponse, ApiError> {
+    only_administrators(&principal_of(&request))?;
     let Buried { heading, headers, .. } = find(&id, &services).await?;
     let entry = LetterEntry { headers: Some(headers), ..heading.into() };
     Ok(HttpResponse::Ok().insert_header((CACHE_CONTROL, "no-store")).json(entry))
 }
 
 /// `GET /api/v2/dead-letters/{id}/body`: its bytes as they came.
-pub async fn body(id: web::Path<String>, services: web::Data<Services>) -> Result<HttpResponse, ApiError> {
+pub async fn body(
+    request: HttpRequest,
+    id: web::Path<String>,
+    services: web::Data<Services>,
+) -> Result<HttpResponse, ApiError> {
+    only_administrators(&principal_of(&request))?;
     let letter = find(&id, &services).await?;
     Ok(HttpResponse::Ok()
         .content_type(ContentType::octet_stream())

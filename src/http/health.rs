@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use actix_web::http::header::CACHE_CONTROL;
-use actix_web::{HttpResponse, web};
+use actix_web::{HttpRequest, HttpResponse, web};
 use serde_json::json;
 
 use super::Services;
+use super::error::ApiError;
+use super::identity::{only_administrators, principal_of};
 use crate::readiness;
 
 /// How long the actors have to tell about themselves; one that hangs shows what it said last.
@@ -46,9 +48,10 @@ fn not_ready(reasons: &[readiness::Reason]) -> HttpResponse {
 }
 
 /// `GET /actors`: the tree as it is now.
-pub async fn actors(services: web::Data<Services>) -> HttpResponse {
-    match services.lifecycle.fresh_snapshot(OBSERVE_WITHIN).await {
+pub async fn actors(request: HttpRequest, services: web::Data<Services>) -> Result<HttpResponse, ApiError> {
+    only_administrators(&principal_of(&request))?;
+    Ok(match services.lifecycle.fresh_snapshot(OBSERVE_WITHIN).await {
         Some(tree) => HttpResponse::Ok().insert_header((CACHE_CONTROL, "no-store")).json(tree),
         None => HttpResponse::ServiceUnavailable().json(json!({"status": "starting"})),
-    }
+    })
 }

@@ -17,6 +17,7 @@ use tokio::time::timeout;
 
 use super::Services;
 use super::error::ApiError;
+use super::identity::principal_of;
 use super::query::Parameters;
 
 /// Requests whose bodies are held in memory at once, for each thread. Further ones wait with their bodies unread,
@@ -75,7 +76,11 @@ pub async fn post(
 ) -> Result<HttpResponse, ApiError> {
     let parameters = Parameters::of(&request, &["channel"])?;
     let channel = services.channels.get(parameters.text("channel").unwrap_or(ICEBERG));
-    let Some(channel) = channel else { return Err(Denied::UnknownChannel.into()) };
+    // Where nobody may publish who asks, there is nothing for them.
+    let principal = principal_of(&request);
+    let Some(channel) = channel.filter(|channel| principal.may_publish(&channel.name)) else {
+        return Err(Denied::UnknownChannel.into());
+    };
     let intake = Intake { channel: Arc::clone(channel), limits: services.limits.clone() };
     let Ok(permit) = timeout(services.request_body_timeout, permits.0.acquire()).await else {
         return Err(ApiError {

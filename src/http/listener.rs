@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Running, WrapFuture};
-use actix_web::dev::{ServerHandle, Service as _};
-use actix_web::{App, HttpMessage, web};
-use freshet_feed::Principal;
+use actix_web::dev::ServerHandle;
+use actix_web::middleware::from_fn;
+use actix_web::{App, web};
 use freshet_kernel::{Child, ChildSpec, ExitReason, Link};
 use freshet_session::server::Options;
 use serde_json::json;
 
+use super::identity::identify;
 use super::ingest::IngestPermits;
 use super::{Services, routes};
 use crate::config::Configuration;
@@ -53,11 +54,7 @@ impl Listener {
                 .app_data(services.clone())
                 .app_data(web::Data::new(services.sessions.clone()))
                 .app_data(web::Data::new(IngestPermits::default()))
-                .wrap_fn(|request, next| {
-                    // There is no authentication: whoever reaches the port may do everything.
-                    request.extensions_mut().insert(Principal::everything());
-                    next.call(request)
-                })
+                .wrap(from_fn(identify))
                 .configure(routes)
         };
         let server = &self.config.server;

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use actix_web::{HttpResponse, web};
+use actix_web::{HttpRequest, HttpResponse, web};
 use freshet_broadcaster::counters::LATENCY_BOUNDS_MILLIS;
 use freshet_feed::{Event, Rejection, RejectionCode};
 use freshet_kernel::{NodeState, Snapshot};
@@ -12,6 +12,7 @@ use freshet_session::CloseCode;
 use super::Services;
 use super::error::ApiError;
 use super::families::Families;
+use super::identity::{only_administrators, principal_of};
 use crate::tree::STOMP_SUBSCRIBER_CLASS;
 
 /// The content type of the text format.
@@ -36,7 +37,8 @@ impl IngestCounters {
 }
 
 /// `GET /metrics`
-pub async fn metrics(services: web::Data<Services>) -> Result<HttpResponse, ApiError> {
+pub async fn metrics(request: HttpRequest, services: web::Data<Services>) -> Result<HttpResponse, ApiError> {
+    only_administrators(&principal_of(&request))?;
     let mut families = Families::default();
     families
         .gauge("freshet_build_info", "Always 1; its label names the version.")

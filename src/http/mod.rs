@@ -3,6 +3,7 @@
 mod dead_letters;
 mod error;
 mod families;
+mod gate;
 mod health;
 mod history;
 mod identity;
@@ -11,6 +12,7 @@ pub mod listener;
 mod metrics;
 mod page;
 mod query;
+mod sessions;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,9 +24,12 @@ use freshet_dead_letter::DeadLetters;
 use freshet_event_log::SqliteEventLog;
 use freshet_feed::port::Publisher;
 use freshet_feed::{Channels, Limits};
+use freshet_identity::Authenticator;
 use freshet_session::Sessions;
 
 pub use error::ApiError;
+pub use gate::Gate;
+pub use identity::TokenRenewer;
 pub use metrics::IngestCounters;
 
 use crate::counted::BuriedCounts;
@@ -36,6 +41,12 @@ pub struct Services {
     pub limits: Limits,
     /// What there is to read and to publish to.
     pub channels: Channels,
+    /// Which hosts and pages may ask.
+    pub gate: Gate,
+    /// Who asks.
+    pub authenticator: Authenticator,
+    /// Whether clients must prove who they are.
+    pub asks_for_tokens: bool,
     /// Takes events in.
     pub publisher: Arc<dyn Publisher>,
     /// The most answers of one page of the history.
@@ -80,6 +91,28 @@ pub fn routes(config: &mut web::ServiceConfig) {
         )
         .service(read("/api/v2/tables", history::tables))
         .service(read("/api/v2/tables/{table}/events", history::table_events))
+        .service(
+            web::resource("/api/v2/tickets")
+                .route(web::post().to(sessions::ticket))
+                .default_service(web::to(async || method_not_allowed("POST"))),
+        )
+        .service(
+            web::resource("/api/v2/sessions")
+                .route(web::get().to(sessions::list))
+                .route(web::head().to(sessions::list))
+                .route(web::delete().to(sessions::disconnect))
+                .default_service(web::to(async || method_not_allowed("GET, HEAD, DELETE"))),
+        )
+        .service(
+            web::resource("/api/v2/sessions/{clientId}")
+                .route(web::delete().to(sessions::disconnect_one))
+                .default_service(web::to(async || method_not_allowed("DELETE"))),
+        )
+        .service(
+            web::resource("/api/v2/sessions/{clientId}/renew")
+                .route(web::post().to(sessions::renew))
+                .default_service(web::to(async || method_not_allowed("POST"))),
+        )
         .service(read("/api/v2/dead-letters", dead_letters::list))
         .service(read("/api/v2/dead-letters/{id}", dead_letters::one))
         .service(read("/api/v2/dead-letters/{id}/body", dead_letters::body))
