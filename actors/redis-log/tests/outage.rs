@@ -10,6 +10,7 @@ use std::process::Command;
 use freshet_feed::port::{EventLog, Outcome};
 use freshet_feed::{Event, Position};
 use freshet_kernel::task;
+use freshet_redis_log::{Config, RedisEventLog, Server};
 use support::{ALL, Redis, Said, append_until_taken, event, follow, ids, until_health};
 
 fn numbered(from: u64, to: u64) -> Vec<Event> {
@@ -53,6 +54,28 @@ fn a_restart_of_redis_in_the_middle_loses_nothing_and_repeats_nothing() {
         assert_eq!(listener.events(), said(1, EVENTS));
         assert_eq!(listener.positions().len(), 1);
         assert_eq!(redis.log().read_after(0, ALL).await.unwrap().len() as u64, EVENTS);
+        until_health(&tree, None).await;
+        tree.shutdown().await;
+    });
+}
+
+#[test]
+fn a_redis_that_hangs_is_an_outage_until_it_goes_on() {
+    actix_rt::System::new().block_on(async {
+        let redis = Redis::start("single", 16490);
+        let config = Config { connect_timeout_millis: 200, call_timeout_millis: 200, ..redis.config() };
+        let log = RedisEventLog::new(Server::new(&config).unwrap(), &config);
+        let (tree, listener) = follow(log.clone(), &config).await;
+        log.append(numbered(1, 1)).await.unwrap();
+        redis.signal_first("STOP");
+        let error = log.append(numbered(2, 2)).await.unwrap_err().to_string();
+        assert!(error.contains("redis_timeout: no answer within 200 ms"), "{error}");
+        until_health(&tree, Some("redis_timeout")).await;
+        redis.signal_first("CONT");
+        // Whether the append that was given up was made after all or not, the event is there once.
+        append_until_taken(&log, numbered(2, 3)).await;
+        listener.until(|listener| listener.events().len() == 3).await;
+        assert_eq!(listener.events(), said(1, 3));
         until_health(&tree, None).await;
         tree.shutdown().await;
     });

@@ -58,7 +58,7 @@ fn a_master_that_dies_under_load_leaves_one_order_to_all() {
         let log = redis.log();
         let appender = task::spawn("appender", async move { append_one_by_one(&log, 1, 600).await });
         listener.until(|listener| listener.events().len() >= 100).await;
-        redis.kill_first();
+        redis.signal_first("KILL");
         appender.await.unwrap();
         redis.log().append(vec![event("after")]).await.unwrap();
         for listener in [&listener, &other] {

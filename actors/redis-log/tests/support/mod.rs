@@ -94,17 +94,12 @@ impl Redis {
         redis::cmd(words[0]).arg(&words[1..]).query_async(&mut connection).await
     }
 
-    /// Ends its first server at once, as a crash does.
-    pub fn kill_first(&self) {
+    /// Sends its first server a signal: `KILL` ends it as a crash does, `STOP` makes it hang until `CONT`.
+    pub fn signal_first(&self, signal: &str) {
         let pid = self.directory.path().join(format!("redis-{}/pid", self.port));
         let pid = std::fs::read_to_string(pid).unwrap();
-        assert!(
-            Command::new("kill")
-                .args(["-9", pid.split_whitespace().next().unwrap()])
-                .status()
-                .unwrap()
-                .success()
-        );
+        let pid = pid.split_whitespace().next().unwrap();
+        assert!(Command::new("kill").args(["-s", signal, pid]).status().unwrap().success());
     }
 }
 
