@@ -106,7 +106,7 @@ async fn a_client_that_falls_silent_in_its_body_keeps_nobody_out() {
     // As many as one thread reads at once.
     for _ in 0..8 {
         let mut stream = tokio::net::TcpStream::connect(address).await.expect("it listens");
-        let head = "POST /api/v2/events HTTP/1.1\r\nHost: freshet\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{";
+        let head = "POST /api/v2/events HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{";
         stream.write_all(head.as_bytes()).await.expect("it reads");
         silent.push(stream);
     }

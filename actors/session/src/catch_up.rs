@@ -18,6 +18,7 @@ use crate::delivery::Delivery;
 use crate::hub::{Hub, gap_for};
 use crate::interest::{Interest, Transport};
 use crate::notice;
+use crate::pace;
 use crate::protocol::answer::{Answer, Missing};
 use crate::snapshot;
 use crate::subscription::Subscription;
@@ -42,13 +43,11 @@ pub(crate) enum Step {
     Read(u64),
 }
 
-/// A position of this log is taken at its word when the log reaches that far; nothing else is.
+/// A position of this log is taken at its word when the log reaches that far and still holds all that follows it;
+/// nothing else is.
 pub(crate) fn start_at(position: Position, bounds: Bounds) -> Start {
-    if position.epoch == bounds.epoch && position.offset <= bounds.last {
-        Start::After(position.offset)
-    } else {
-        Start::Gap
-    }
+    let is_held = (bounds.first.saturating_sub(1)..=bounds.last).contains(&position.offset);
+    if position.epoch == bounds.epoch && is_held { Start::After(position.offset) } else { Start::Gap }
 }
 
 /// Compares where the client is with where its hub is.
@@ -147,7 +146,7 @@ async fn begin(
     resume: &Resume,
     id: Option<&str>,
 ) -> Result<u64, StoreError> {
-    let start = find(hub, resume).await?;
+    let start = find(hub, &subscription.interest, resume).await?;
     let cursor = match start {
         Start::After(offset) => offset,
         // The hub may not know the newest events yet; it gives them when it does.
@@ -188,17 +187,34 @@ pub(crate) fn say_subscribed(
     let Some((channel, _)) = subscription.interest.scope.channels().first() else { return };
     let recovered = missing.is_none();
     let answer = Answer::Subscribed { channel, position, recovered, missing, snapshot, id };
+    if let Some(pace) = &subscription.pace {
+        pace.told(position.offset);
+    }
     hub.say(&subscription.connection, answer.frame());
 }
 
 fn go_live(hub: &Hub, subscription: &Subscription) {
     match (subscription.interest.transport, subscription.interest.scope.channels().first()) {
         (Transport::Websocket, Some((channel, _))) => {
-            hub.say(&subscription.connection, Answer::Live { channel, position: hub.position() }.frame());
+            let position = hub.position();
+            let frame = Answer::Live { channel, position }.frame();
+            match &subscription.pace {
+                Some(pace) => {
+                    // Behind what still waits for the client's window or rate.
+                    pace.say_after(position.offset, frame);
+                    subscription.connection.wake_io();
+                }
+                None => {
+                    hub.say(&subscription.connection, frame);
+                }
+            }
         }
         // A client that filters may have got nothing for a long while: move its id on.
         _ if !subscription.interest.wants_all() => {
-            hub.say(&subscription.connection, notice::heartbeat(Some(&hub.newest_id())));
+            hub.say(
+                &subscription.connection,
+                notice::heartbeat(Some(&hub.id_for(&subscription.interest.scope))),
+            );
         }
         _ => {}
     }
@@ -206,7 +222,7 @@ fn go_live(hub: &Hub, subscription: &Subscription) {
 }
 
 /// Understands what a client asked for.
-async fn find(hub: &Hub, resume: &Resume) -> Result<Start, StoreError> {
+async fn find(hub: &Hub, interest: &Interest, resume: &Resume) -> Result<Start, StoreError> {
     let live = hub.position();
     let (position, event_id) = match resume {
         Resume::LastEventId(text) => (text.parse::<Position>().ok(), Some(text)),
@@ -215,13 +231,25 @@ async fn find(hub: &Hub, resume: &Resume) -> Result<Start, StoreError> {
         Resume::Snapshot => (None, None),
     };
     if let Some(position) = position.filter(|position| position.epoch == live.epoch) {
-        if position.offset <= live.offset {
+        let is_held = position.offset == live.offset || hub.shared.live.after(position.offset).is_some();
+        if is_held && position.offset <= live.offset {
             return Ok(Start::After(position.offset));
         }
         return Ok(start_at(position, hub.shared.backlog.bounds().await?));
     }
     let Some(event_id) = event_id else { return Ok(Start::Gap) };
-    Ok(hub.shared.backlog.locate(event_id).await?.map_or(Start::Gap, Start::After))
+    let Some(offset) = hub.shared.backlog.locate(event_id).await? else { return Ok(Start::Gap) };
+    // An id may stand in two channels. One of another channel or room is as unknown as one that never was.
+    let is_own = match hub.shared.live.after(offset.saturating_sub(1)) {
+        Some(batch) => {
+            batch.events().iter().any(|found| found.offset == offset && interest.scope.holds(&found.event))
+        }
+        None => {
+            let found = hub.shared.backlog.read_at(vec![offset]).await?;
+            found.iter().any(|found| interest.scope.holds(&found.event))
+        }
+    };
+    Ok(if is_own { Start::After(offset) } else { Start::Gap })
 }
 
 fn tell_gap(hub: &Hub, subscription: &Subscription, requested: &str, before_oldest: u64) {
@@ -282,6 +310,9 @@ async fn give(hub: &Hub, subscription: &Subscription, delivery: Delivery) -> boo
     let bytes = delivery.bytes().len();
     let connection = &subscription.connection;
     poll_fn(|context| connection.poll_room(bytes, &hub.shared.config, context)).await;
+    if let Some(pace) = &subscription.pace {
+        return pace::offer_patiently(hub, subscription, pace, &delivery).await;
+    }
     subscription.is_open() && hub.give_events(subscription, &Rc::new(delivery))
 }
 

@@ -9,12 +9,13 @@ use actix_web::rt::net::TcpStream;
 use bytes::{Buf, Bytes};
 use freshet_feed::{Channels, Principal};
 use jiff::Timestamp;
+use socket2::SockRef;
 use uuid::Uuid;
 
 use crate::close_code::CloseCode;
 use crate::config::Config;
 use crate::delivery::Delivery;
-use crate::interest::Transport;
+use crate::interest::{Interest, Transport};
 use crate::notice;
 use crate::outbox::{Outbox, Pushed};
 
@@ -45,9 +46,8 @@ pub(crate) struct Connection {
     pub(crate) quiet_since: Cell<u32>,
     /// After so many quiet ticks it gets a heartbeat.
     pub(crate) heartbeat_ticks: u16,
-    /// Whether a heartbeat moves the id of server-sent events on: the client filters, and may hear nothing else for
-    /// days.
-    pub(crate) moves_id: Cell<bool>,
+    /// A heartbeat moves the id of server-sent events on for a client that filters, and may hear nothing else for days.
+    pub(crate) moved_by: RefCell<Option<Rc<Interest>>>,
     state: Cell<State>,
     /// Absent until the head of the response is on the wire.
     socket: OnceCell<TcpStream>,
@@ -89,7 +89,7 @@ impl Connection {
             index: Cell::new(0),
             quiet_since: Cell::new(0),
             heartbeat_ticks,
-            moves_id: Cell::new(false),
+            moved_by: RefCell::default(),
             state: Cell::new(State::Open),
             socket: OnceCell::new(),
             outbox: RefCell::default(),
@@ -274,6 +274,14 @@ impl Connection {
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Pending => return Poll::Pending,
             }
+        }
+    }
+
+    /// The client sees the end, and may still send.
+    pub(crate) fn end_writing(&self) {
+        if let Some(socket) = self.socket.get() {
+            // It fails for a connection that is broken, and reading finds that out too.
+            let _ = SockRef::from(socket).shutdown(std::net::Shutdown::Write);
         }
     }
 

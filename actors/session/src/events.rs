@@ -73,7 +73,7 @@ fn open(request: &HttpRequest, sessions: &Sessions) -> HttpResponse {
     let interest = Interest::new(Transport::Sse, scope, wish.filter, &shared.channels);
     let stage = if is_new { Stage::Live } else { Stage::CatchingUp };
     let subscription = hub.subscribe(&connection, interest, None, stage);
-    let newest_id = hub.newest_id();
+    let newest_id = hub.id_for(&subscription.interest.scope);
     let id = wish.last_event_id.as_deref().unwrap_or(&newest_id);
     let connected = notice::connected(connection.client_id, expires_at, shared.config.retry(), id);
     hub.say(&connection, connected);

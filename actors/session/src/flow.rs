@@ -203,6 +203,17 @@ impl<T> Flow<T> {
         self.in_flight.len()
     }
 
+    /// Whether so many more bytes may wait without filling more than a quarter of the room: for events that can be read
+    /// later just as well.
+    pub(crate) fn has_room_for(&self, bytes: usize) -> bool {
+        self.waiting() == 0 || self.waiting_bytes.saturating_add(bytes) <= self.options.max_bytes / 4
+    }
+
+    /// The oldest item that waits.
+    pub(crate) fn oldest_waiting(&self) -> Option<u64> {
+        self.round.front().or_else(|| self.gathered.front().map(|(_, item)| item)).map(|item| item.offset)
+    }
+
     /// How many items wait.
     pub(crate) fn waiting(&self) -> usize {
         self.round.len() + self.gathered.len()

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use freshet_broadcaster::Batch;
-use freshet_feed::{Position, Principal, Rooms};
+use freshet_feed::{ChannelName, Position, Principal, Rooms, Scope};
 use tokio::sync::Notify;
 
 use crate::close_code::CloseCode;
@@ -36,8 +36,8 @@ pub(crate) struct Hub {
     connections: RefCell<Vec<Rc<Connection>>>,
     /// The newest event that was given to the live clients of this thread.
     position: Cell<Position>,
-    /// The id of the event at the position, while it is known and an `id` line can carry it.
-    newest_id: RefCell<Option<Rc<str>>>,
+    /// The event at the position, while it is known and an `id` line can carry its id.
+    newest: RefCell<Option<Newest>>,
     /// Wakes clients that are ahead of this thread.
     pub(crate) advanced: Notify,
     tick: Cell<u32>,
@@ -48,13 +48,13 @@ pub(crate) struct Hub {
 impl Hub {
     pub(crate) fn new(shared: Arc<Shared>, position: Position) -> Rc<Self> {
         let held = position.offset.checked_sub(1).and_then(|before| shared.live.after(before));
-        let newest_id = held.and_then(|batch| id_at(&batch, position.offset));
+        let newest = held.and_then(|batch| newest_at(&batch, position.offset));
         Rc::new(Self {
             shared,
             groups: RefCell::default(),
             connections: RefCell::default(),
             position: Cell::new(position),
-            newest_id: RefCell::new(newest_id),
+            newest: RefCell::new(newest),
             advanced: Notify::new(),
             tick: Cell::new(0),
             last_holder: RefCell::default(),
@@ -65,11 +65,12 @@ impl Hub {
         self.position.get()
     }
 
-    /// From where a client resumes that has everything up to the position: the event's id, since other instances
-    /// know it too; the position, which only this instance knows, while no event's id is known.
-    pub(crate) fn newest_id(&self) -> Rc<str> {
-        let known = self.newest_id.borrow().clone();
-        known.unwrap_or_else(|| self.position().to_string().into())
+    /// From where a client resumes that has everything up to the position: the event's id, since instances with logs of
+    /// their own know it too; the position while no event's id is known, or where the event is not the client's to know.
+    pub(crate) fn id_for(&self, scope: &Scope) -> Rc<str> {
+        let newest = self.newest.borrow();
+        let known = newest.as_ref().filter(|newest| newest.belongs_to(scope));
+        known.map_or_else(|| self.position().to_string().into(), |newest| Rc::clone(&newest.id))
     }
 
     /// Takes a client in.
@@ -156,7 +157,7 @@ impl Hub {
         let group = groups.entry(interest).or_default();
         subscription.index.set(index_of(group.len()));
         if stage == Stage::Live {
-            connection.moves_id.set(!subscription.interest.wants_all());
+            subscription.move_id();
         }
         group.push(Rc::clone(&subscription));
         subscription
@@ -195,7 +196,7 @@ impl Hub {
                 self.give(group, delivery);
             }
         }
-        self.advance_to(Position { offset: batch.last(), ..position }, id_at(batch, batch.last()));
+        self.advance_to(Position { offset: batch.last(), ..position }, newest_at(batch, batch.last()));
     }
 
     /// Events up to `before_oldest` can be read no more, and these clients never saw them. In another epoch these are
@@ -216,9 +217,9 @@ impl Hub {
         self.advance_to(before_oldest, None);
     }
 
-    fn advance_to(&self, position: Position, id: Option<Rc<str>>) {
+    fn advance_to(&self, position: Position, newest: Option<Newest>) {
         self.position.set(position);
-        self.newest_id.replace(id);
+        self.newest.replace(newest);
         self.advanced.notify_waiters();
     }
 
@@ -248,7 +249,10 @@ impl Hub {
     /// Gives one client a delivery and counts what became of it. Returns whether it is written, or waits for the
     /// client.
     pub(crate) fn give_one(&self, connection: &Connection, delivery: &Rc<Delivery>) -> bool {
-        connection.quiet_since.set(self.tick.get());
+        // One that is closed lingers for a while, whatever comes meanwhile.
+        if connection.is_open() {
+            connection.quiet_since.set(self.tick.get());
+        }
         match connection.give(delivery, &self.shared.config, &self.shared.channels) {
             Given::Taken => true,
             Given::LeftOut(events) => {
@@ -292,7 +296,10 @@ impl Hub {
         let tick = self.tick.get() + 1;
         self.tick.set(tick);
         let ping = Rc::new(Delivery::notice(frames::ping()));
-        let with_id = Rc::new(Delivery::notice(notice::heartbeat(Some(&self.newest_id()))));
+        let newest = self.newest.borrow();
+        let at = |id: &str| Rc::new(Delivery::notice(notice::heartbeat(Some(id))));
+        let with_position = at(&self.position().to_string());
+        let with_id = newest.as_ref().map(|newest| (newest, at(&newest.id)));
         let plain = Rc::new(Delivery::notice(notice::heartbeat(None)));
         let mut given = 0;
         for connection in &*self.connections.borrow() {
@@ -309,8 +316,13 @@ impl Hub {
             }
             let heartbeat = match connection.transport {
                 Transport::Websocket => &ping,
-                Transport::Sse if connection.moves_id.get() => &with_id,
-                Transport::Sse => &plain,
+                Transport::Sse => match (&*connection.moved_by.borrow(), &with_id) {
+                    (None, _) => &plain,
+                    (Some(interest), Some((newest, with_id))) if newest.belongs_to(&interest.scope) => {
+                        with_id
+                    }
+                    (Some(_), _) => &with_position,
+                },
             };
             given += u64::from(self.give_one(connection, heartbeat));
         }
@@ -334,11 +346,29 @@ pub(crate) fn gap_for(
     }
 }
 
-/// The id of the batch's event at this offset, if an `id` line can carry it.
-fn id_at(batch: &Batch, offset: u64) -> Option<Rc<str>> {
+/// What clients may be told of the newest event.
+struct Newest {
+    id: Rc<str>,
+    channel: ChannelName,
+    room: Option<Box<str>>,
+}
+
+impl Newest {
+    fn belongs_to(&self, scope: &Scope) -> bool {
+        scope.rooms_of(&self.channel).is_some_and(|rooms| rooms.hold(self.room.as_deref()))
+    }
+}
+
+/// The batch's event at this offset, if an `id` line can carry its id.
+fn newest_at(batch: &Batch, offset: u64) -> Option<Newest> {
     let rendered = batch.events().iter().rfind(|rendered| rendered.offset == offset)?;
-    let id = rendered.event.event_id.as_str();
-    (!id.bytes().any(|byte| matches!(byte, b'\r' | b'\n' | b'\0'))).then(|| id.into())
+    let event = &rendered.event;
+    let id = event.event_id.as_str();
+    (!id.bytes().any(|byte| matches!(byte, b'\r' | b'\n' | b'\0'))).then(|| Newest {
+        id: id.into(),
+        channel: event.channel.clone(),
+        room: event.room.as_deref().map(Box::from),
+    })
 }
 
 /// A process has fewer open files than a `u32` counts.

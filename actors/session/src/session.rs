@@ -115,10 +115,11 @@ impl ActorFuture<SessionActor> for SocketIo {
     ) -> Poll<()> {
         let connection = Rc::clone(&actor.connection);
         connection.remember_io(task);
-        if let Kind::Websocket(websocket) = &actor.kind {
-            websocket.send_paced(&actor.hub, &mut self.timer, task);
-        }
         if transfer(&connection, actor, ctx, task).is_pending() && connection.state() != State::Gone {
+            // Afterwards, since the socket has room now if it ever has.
+            if let Kind::Websocket(websocket) = &actor.kind {
+                websocket.send_paced(&actor.hub, &mut self.timer, task);
+            }
             return Poll::Pending;
         }
         connection.is_over();
@@ -158,6 +159,11 @@ fn write(connection: &Connection, actor: &SessionActor, task: &mut TaskContext<'
         Poll::Ready(Err(_)) => Poll::Ready(()),
         // The last words are written. A WebSocket client has its own to say, and a while for it.
         Poll::Ready(Ok(())) if connection.state() == State::Closed => match &actor.kind {
+            Kind::Websocket(websocket) if websocket.has_failed() => {
+                // A socket that is dropped with something unread tells the client so before it could read why.
+                connection.end_writing();
+                Poll::Pending
+            }
             Kind::Websocket(websocket) if websocket.awaits_close() => Poll::Pending,
             _ => Poll::Ready(()),
         },

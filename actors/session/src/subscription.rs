@@ -52,8 +52,14 @@ impl Subscription {
     pub(crate) fn go_live(&self) {
         if self.stage.get() == Stage::CatchingUp {
             self.stage.set(Stage::Live);
-            self.connection.moves_id.set(!self.interest.wants_all());
+            self.move_id();
         }
+    }
+
+    /// From now on heartbeats tell a client that filters how far it is.
+    pub(crate) fn move_id(&self) {
+        let moved_by = (!self.interest.wants_all()).then(|| Rc::clone(&self.interest));
+        self.connection.moved_by.replace(moved_by);
     }
 
     pub(crate) fn end(&self) {

@@ -27,6 +27,17 @@ pub async fn websocket(request: HttpRequest, sessions: web::Data<Sessions>) -> H
         Ok(response) => response,
         Err(error) => return refuse_handshake(&error),
     };
+    let query = web::Query::<Vec<(String, String)>>::from_query(request.query_string());
+    match query {
+        Ok(query) if query.iter().all(|(name, _)| name == "ticket") => {}
+        Ok(_) => {
+            let error = "unknown parameter; known is ticket";
+            return refuse(StatusCode::BAD_REQUEST, error, "unknown_parameter");
+        }
+        Err(_) => {
+            return refuse(StatusCode::BAD_REQUEST, "the query string cannot be decoded", "invalid_query");
+        }
+    }
     let offered = request.headers().get_all(header::SEC_WEBSOCKET_PROTOCOL);
     let mut offers = false;
     let mut is_known = false;

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::task::Context as TaskContext;
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
-use freshet_feed::ChannelName;
 use freshet_feed::scope::Denied;
+use freshet_feed::{ChannelName, Position};
 
 use crate::allowance::Allowance;
 use crate::catch_up::Resume;
 use crate::close_code::CloseCode;
+use crate::flow::AckError;
 use crate::frames::{self, FrameError, FrameLimits, Inbound, Incoming};
 use crate::hub::Hub;
 use crate::interest::{Interest, Transport};
@@ -31,6 +32,8 @@ pub(crate) struct Websocket {
     is_renewing: bool,
     /// Whether the client has said its last words, or has broken the protocol: nothing more is expected of it.
     has_ended: bool,
+    /// Whether it has broken the protocol.
+    has_failed: bool,
 }
 
 impl Websocket {
@@ -44,7 +47,13 @@ impl Websocket {
             subscriptions: Vec::new(),
             is_renewing: false,
             has_ended: false,
+            has_failed: false,
         }
+    }
+
+    /// Whether it broke the protocol.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.has_failed
     }
 
     /// After our close frame: whether the client's is still to come.
@@ -83,6 +92,7 @@ impl Websocket {
     fn fail(actor: &mut SessionActor, error: FrameError) {
         let Kind::Websocket(websocket) = &mut actor.kind else { return };
         websocket.has_ended = true;
+        websocket.has_failed = true;
         actor.connection.close_with(frames::close(error.close_code(), error.reason()));
     }
 
@@ -100,7 +110,13 @@ impl Websocket {
         if !actor.connection.is_open() {
             return;
         }
-        if !websocket.allowance.take(now()) {
+        let request = match &incoming {
+            Incoming::Message(text) => Some(request::read(text)),
+            _ => None,
+        };
+        // An acknowledgement that tells something new was paid for by an event; others are counted with their answer.
+        let is_ack = matches!(request, Some(Ok(Request { message: ClientMessage::Ack { .. }, .. })));
+        if !is_ack && !websocket.allowance.take(now()) {
             hub.close(&actor.connection, CloseCode::RateExceeded);
             return;
         }
@@ -109,11 +125,12 @@ impl Websocket {
                 hub.say(&actor.connection, frames::pong(&payload));
             }
             Incoming::Pong | Incoming::Close(_) => {}
-            Incoming::Message(text) => match request::read(&text) {
-                Ok(request) => Self::requested(actor, request, ctx),
-                Err(error) => {
+            Incoming::Message(_) => match request {
+                Some(Ok(request)) => Self::requested(actor, request, ctx),
+                Some(Err(error)) => {
                     hub.say(&actor.connection, answer::refusal(&error));
                 }
+                None => {}
             },
         }
     }
@@ -132,7 +149,7 @@ impl Websocket {
                 None => Err(refused("not_subscribed", "there is no such subscription", Some(&channel), &id)),
             },
             ClientMessage::Ack { channel, position } => {
-                return Self::acknowledged(actor, &channel, position.offset, &id);
+                return Self::acknowledged(actor, &channel, position, &id);
             }
             ClientMessage::Renew(credential) => return Self::renew(actor, credential, id, ctx),
             ClientMessage::Subscribe(subscribe) => {
@@ -142,20 +159,33 @@ impl Websocket {
         hub.say(&connection, answered.unwrap_or_else(|refusal| refusal));
     }
 
-    fn acknowledged(actor: &mut SessionActor, channel: &ChannelName, offset: u64, id: &Option<String>) {
+    fn acknowledged(
+        actor: &mut SessionActor,
+        channel: &ChannelName,
+        position: Position,
+        id: &Option<String>,
+    ) {
         let Kind::Websocket(websocket) = &mut actor.kind else { return };
         let hub = &actor.hub;
-        let found = websocket.subscription(channel).map(|index| &websocket.subscriptions[index]);
+        let found = websocket.subscription(channel).map(|index| Rc::clone(&websocket.subscriptions[index]));
+        let acknowledged = match found.as_ref().and_then(|subscription| subscription.pace.as_ref()) {
+            // No event of another log was ever sent.
+            Some(_) if position.epoch != hub.position().epoch => Err(AckError::Ahead),
+            Some(pace) => pace.acknowledge(position.offset),
+            None => Ok(false),
+        };
+        if !matches!(acknowledged, Ok(true)) && !websocket.allowance.take(now()) {
+            hub.close(&actor.connection, CloseCode::RateExceeded);
+            return;
+        }
         // Without a window there is nothing to acknowledge, and nothing wrong with it.
-        let Some(subscription) = found else {
+        if found.is_none() {
             let refusal = refused("not_subscribed", "there is no such subscription", Some(channel), id);
             hub.say(&actor.connection, refusal);
             return;
-        };
-        let Some(pace) = &subscription.pace else { return };
-        let acknowledged = pace.borrow_mut().acknowledge(offset);
+        }
         match acknowledged {
-            Ok(()) => actor.connection.wake_io(),
+            Ok(_) => actor.connection.wake_io(),
             Err(error) => {
                 let refusal = refused(error.code(), &error.to_string(), Some(channel), id);
                 hub.say(&actor.connection, refusal);
@@ -267,7 +297,7 @@ impl Websocket {
             return Err(refused("too_many_subscriptions", text, Some(&wish.channel), id));
         }
         let interest = Interest::new(Transport::Websocket, scope, wish.filter.clone(), channels);
-        let start = hub.position().offset;
+        let start = if wish.from == Start::Now { hub.position().offset } else { 0 };
         let pace = pace::new(wish.window, wish.max_rate_per_sec, channel, &hub.shared.config, start);
         let interest = if pace.is_some() { interest.paced() } else { interest };
         Ok(hub.subscribe(connection, interest, pace, Stage::CatchingUp))

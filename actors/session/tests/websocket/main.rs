@@ -17,9 +17,12 @@ mod websocket;
 
 mod channels;
 mod endings;
+mod farewells;
 mod frames;
 mod handshake;
+mod knowledge;
 mod messages;
 mod pace;
 mod recovery;
 mod snapshot;
+mod windows;
