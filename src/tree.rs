@@ -16,7 +16,7 @@ use freshet_feed::ingest::decode_message;
 use freshet_feed::port::{DeadLetterStore, EventLog, Publisher};
 use freshet_feed::{Channel, Channels, Intake, RejectionCode};
 use freshet_identity::config::Mode;
-use freshet_identity::{Authenticator, IdentityError, MemoryTicketStore};
+use freshet_identity::{Authenticator, IdentityError, MemoryTicketStore, TicketStore};
 use freshet_kernel::{Backoff, ChildSpec, Nursery, SupervisorSpec};
 use freshet_session::Sessions;
 use freshet_stomp_subscriber::acknowledge::Refusal;
@@ -111,7 +111,10 @@ pub fn build(
     );
 
     let identity = &configuration.identity;
-    let tickets = Arc::new(MemoryTicketStore::new(identity.tickets_max));
+    let tickets: Arc<dyn TicketStore> = match &shared_log {
+        Some(shared_log) => shared_log.tickets(),
+        None => Arc::new(MemoryTicketStore::new(identity.tickets_max)),
+    };
     let authenticator = Authenticator::new(identity, tickets)?;
     let asks_for_tokens = identity.mode != Mode::None;
     if asks_for_tokens {
