@@ -6,6 +6,8 @@ pub mod daemon;
 pub mod service;
 pub mod sse;
 pub mod stomp;
+pub mod token;
+pub mod websocket;
 
 use std::time::Duration;
 

@@ -37,6 +37,21 @@ impl Service {
         Self::start("nginx.sh", "PROXY_PORT", &[("UPSTREAM", upstream)])
     }
 
+    /// nginx with the configuration that is shipped, in front of instances.
+    pub fn nginx_balancer(upstreams: &[&str]) -> Self {
+        Self::start("nginx.sh", "PROXY_PORT", &[("UPSTREAMS", &upstreams.join(" "))])
+    }
+
+    /// HAProxy with the configuration that is shipped, in front of instances, which it calls one, two, three.
+    pub fn haproxy(upstreams: &[&str]) -> Self {
+        Self::start("haproxy.sh", "PROXY_PORT", &[("UPSTREAMS", &upstreams.join(" "))])
+    }
+
+    /// Redis: `single`, or `sentinel` and `cluster`, which take the ports after its own too.
+    pub fn redis(mode: &str) -> Self {
+        Self::start("redis.sh", "REDIS_PORT", &[("REDIS_MODE", mode)])
+    }
+
     fn start(script: &str, port_variable: &str, more: &[(&str, &str)]) -> Self {
         let state = tempfile::tempdir().expect("a temporary directory");
         let port = free_port();
@@ -61,7 +76,8 @@ impl Service {
         self.control("stop");
     }
 
-    fn control(&self, verb: &str) {
+    /// Any other verb of its script, such as `crash`, which is `kill -9`.
+    pub fn control(&self, verb: &str) {
         let output = self.run(verb);
         assert!(
             output.status.success(),

@@ -108,14 +108,26 @@ impl Client {
 
     /// Connects with headers of the caller's choice.
     pub async fn connect_with(url: &str, headers: &HashMap<&str, &str>) -> Self {
+        let response = Self::request(url, headers).await.expect("the feed answers");
+        Self::over(response)
+    }
+
+    /// Connects as an EventSource comes back: nothing when the connection failed, which it tries again. It would give
+    /// up for good at any status but 200, so that is a failure.
+    pub async fn reconnect(url: &str, last_event_id: Option<&str>) -> Option<Self> {
+        let headers = last_event_id.map(|id| ("Last-Event-ID", id)).into_iter().collect();
+        Self::request(url, &headers).await.ok().map(Self::over)
+    }
+
+    async fn request(url: &str, headers: &HashMap<&str, &str>) -> reqwest::Result<reqwest::Response> {
         let mut request = reqwest::Client::new().get(url).header("Accept", "text/event-stream");
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let response = tokio::time::timeout(super::PATIENCE, request.send())
-            .await
-            .expect("the feed answers in time")
-            .expect("the feed answers");
+        tokio::time::timeout(super::PATIENCE, request.send()).await.expect("the feed answers in time")
+    }
+
+    fn over(response: reqwest::Response) -> Self {
         assert_eq!(response.status(), 200, "the feed opens");
         let headers = response.headers().clone();
         let decoder = headers.get("content-encoding").map(|encoding| {
