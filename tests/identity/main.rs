@@ -1,0 +1,9 @@
+//! Who may see what, asked of the real daemon by clients, attackers and administrators.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod attacks;
+mod nobody;
+mod place;
+mod websocket;
