@@ -6,4 +6,5 @@ mod support;
 mod attacks;
 mod nobody;
 mod place;
+mod tenants;
 mod websocket;

@@ -154,7 +154,8 @@ impl Answer {
     pub fn seen(&self) -> (u16, String, Vec<(String, String)>) {
         let headers = self.headers.iter().filter(|(name, _)| *name != "date");
         let text = |value: &reqwest::header::HeaderValue| value.to_str().expect("text").to_owned();
-        let headers = headers.map(|(name, value)| (name.to_string(), text(value))).collect();
+        let mut headers: Vec<_> = headers.map(|(name, value)| (name.to_string(), text(value))).collect();
+        headers.sort_unstable();
         (self.status, self.body.clone(), headers)
     }
 
