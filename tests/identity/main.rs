@@ -4,7 +4,9 @@
 mod support;
 
 mod attacks;
+mod endings;
 mod nobody;
 mod place;
 mod tenants;
+mod tickets;
 mod websocket;

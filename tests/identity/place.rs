@@ -87,6 +87,13 @@ impl Place {
         Self { daemon: home.start(), issuer, _home: home, _keys: keys }
     }
 
+    /// Stops the daemon and gives all that it has logged.
+    pub async fn stop(mut self) -> Vec<String> {
+        self.daemon.signal(nix::sys::signal::Signal::SIGTERM);
+        assert_eq!(self.daemon.ended().await.code(), Some(0), "it ends well");
+        self.daemon.log()
+    }
+
     /// Nobody asks.
     pub fn nobody(&self) -> Asker {
         Asker { url: self.daemon.url.clone(), headers: Vec::new() }
