@@ -3,7 +3,9 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod administrators;
 mod attacks;
+mod browsers;
 mod endings;
 mod nobody;
 mod place;

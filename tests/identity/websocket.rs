@@ -1,6 +1,6 @@
 //! A WebSocket client that chooses its own headers, with the frames of a library.
 
-use actix_http::ws::{CloseCode, Codec, Frame, Message};
+use actix_http::ws::{Codec, Frame, Message};
 use bytes::BytesMut;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -54,9 +54,7 @@ impl Socket {
     }
 
     pub async fn send(&mut self, message: &Value) {
-        let mut frame = BytesMut::new();
-        self.codec.encode(Message::Text(message.to_string().into()), &mut frame).expect("a frame");
-        self.stream.write_all(&frame).await.expect("it reads");
+        self.write(Message::Text(message.to_string().into())).await;
     }
 
     /// Sends a message and gives what is said next.
@@ -95,14 +93,24 @@ impl Socket {
         message["id"].as_str().expect("an id").to_owned()
     }
 
-    /// The last message and the code of the close frame behind it.
+    /// The last message and the code of the close frame behind it, which is answered as the RFC asks.
     pub async fn closes(&mut self) -> (Value, u16) {
         let message = self.says().await;
         assert_eq!(message["type"], "close", "{message}");
         match self.frame().await {
-            Frame::Close(Some(reason)) => (message, number(reason.code)),
+            Frame::Close(Some(reason)) => {
+                let code = reason.code.into();
+                self.write(Message::Close(Some(reason))).await;
+                (message, code)
+            }
             other => panic!("no close frame but {other:?}"),
         }
+    }
+
+    async fn write(&mut self, message: Message) {
+        let mut frame = BytesMut::new();
+        self.codec.encode(message, &mut frame).expect("a frame");
+        self.stream.write_all(&frame).await.expect("it reads");
     }
 
     async fn frame(&mut self) -> Frame {
@@ -116,8 +124,4 @@ impl Socket {
             assert!(count > 0, "the connection ended without a close frame");
         }
     }
-}
-
-fn number(code: CloseCode) -> u16 {
-    code.into()
 }
