@@ -66,20 +66,26 @@ pub struct Place {
 }
 
 impl Place {
-    /// One that takes all algorithms.
+    /// One that takes a shared secret and public keys.
     pub fn open() -> Self {
-        let secret = format!("algorithms = [\"HS256\", \"ES256\", \"EdDSA\"]\nhmac_secret = \"{SECRET}\"\n");
-        Self::open_with(&secret, "")
+        Self::open_with("")
     }
 
-    /// One with these lines of `[identity]` besides, and these before all sections.
-    pub fn open_with(identity: &str, before: &str) -> Self {
+    /// The same with these lines of `[identity]` besides.
+    pub fn open_with(more: &str) -> Self {
+        Self::keyed(&format!(
+            "algorithms = [\"HS256\", \"ES256\", \"EdDSA\"]\nhmac_secret = \"{SECRET}\"\n{more}"
+        ))
+    }
+
+    /// One with these lines of `[identity]`, which say what tokens are signed with.
+    pub fn keyed(identity: &str) -> Self {
         let issuer = Issuer::new();
         let keys = tempfile::tempdir().expect("a temporary directory");
         let key_set = keys.path().join("jwks.json");
         std::fs::write(&key_set, issuer.key_set()).expect("the key set is written");
         let home = Home::new(&format!(
-            "{before}\n[server]\nallowed_origins = [\"{ALLOWED_ORIGIN}\"]\n\n\
+            "[server]\nallowed_origins = [\"{ALLOWED_ORIGIN}\"]\n\n\
              [identity]\nmode = \"jwt\"\nissuer = \"{ISSUER}\"\naudience = \"{AUDIENCE}\"\nclock_skew_secs = 0\n\
              jwks_file = \"{}\"\ncookie_name = \"{COOKIE}\"\nanonymous_channels = [\"status\"]\n{identity}\n{CHANNELS}",
             key_set.display()

@@ -10,12 +10,6 @@ fn refused() -> (u16, String) {
     (401, "token_invalid".to_owned())
 }
 
-fn place_with(identity: &str) -> Place {
-    let secret =
-        format!("algorithms = [\"HS256\", \"ES256\", \"EdDSA\"]\nhmac_secret = \"{SECRET}\"\n{identity}");
-    Place::open_with(&secret, "")
-}
-
 #[tokio::test]
 async fn a_ticket_opens_one_stream_or_one_socket_as_its_holder() {
     let place = Place::open();
@@ -70,8 +64,22 @@ async fn of_many_that_bring_the_same_ticket_at_once_one_comes_in() {
 }
 
 #[tokio::test]
+async fn who_asks_for_too_many_tickets_waits_and_others_do_not() {
+    let place = Place::open_with("tickets_per_subject_max = 2");
+    let [ada, bob] = ["ada", "bob"].map(|subject| place.somebody(subject, &json!({})));
+    let first = ada.ticket().await;
+    ada.ticket().await;
+    for _ in 0..2 {
+        let answer = ada.post("/api/v2/tickets").await;
+        assert_eq!(answer.refusal(), (429, "too_many_tickets".to_owned()));
+    }
+    bob.ticket().await;
+    place.nobody().stream(&format!("/events?channels=staff&ticket={first}")).await;
+}
+
+#[tokio::test]
 async fn a_ticket_is_good_for_a_short_time_and_nowhere_else() {
-    let place = place_with("ticket_ttl_secs = 1");
+    let place = Place::open_with("ticket_ttl_secs = 1");
     let (nobody, ada) = (place.nobody(), place.somebody("ada", &json!({"channels": "*"})));
     let late = ada.ticket().await;
     // When a session has ended whose token is good for longer than the ticket, the ticket is over too.
@@ -121,8 +129,7 @@ async fn a_ticket_is_good_for_a_short_time_and_nowhere_else() {
 
 #[tokio::test]
 async fn neither_tokens_nor_tickets_leave_a_trace() {
-    let secret = format!("algorithms = [\"HS256\", \"ES256\", \"EdDSA\"]\nhmac_secret = \"{SECRET}\"\n");
-    let place = Place::open_with(&secret, "[log]\nlevel = \"trace\"\n");
+    let place = Place::open_with("\n[log]\nlevel = \"trace\"\n");
     let (bearer, cookie, renewal) = (
         token("ada", &json!({"channels": "*", "jti": "header"})),
         token("ada", &json!({"channels": "*", "jti": "cookie"})),
