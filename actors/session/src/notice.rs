@@ -3,15 +3,17 @@
 //! An `id` line in a block without `data` dispatches no event and still moves the client's last event id: the
 //! standard's dispatch sets the last event id first, and only then returns for want of data.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use freshet_feed::Position;
+use freshet_feed::{ChannelName, Position};
 use jiff::Timestamp;
 use serde_json::json;
 
 use crate::close_code::CloseCode;
 use crate::frames;
+use crate::protocol::answer::Answer;
 
 /// The first block of a stream: who the client is, when its token ends, when to come back, and the id from which it resumes when it leaves
 /// before its first event. Each stream begins with an empty last event id, so one that resumes is told its own
@@ -70,9 +72,13 @@ pub(crate) fn websocket_close(code: CloseCode) -> Bytes {
     joined.freeze()
 }
 
-/// Events were left out, because the client read too slowly.
-pub(crate) fn websocket_coalesced(left_out: u64) -> Bytes {
-    frames::text(json!({ "type": "coalesced", "leftOut": left_out }).to_string().as_bytes())
+/// Events of these channels were left out, because the client read too slowly: a message for each.
+pub(crate) fn websocket_coalesced(left_out: &BTreeMap<ChannelName, u64>) -> Bytes {
+    let mut joined = BytesMut::new();
+    for (channel, &left_out) in left_out {
+        joined.extend_from_slice(&Answer::Coalesced { channel, left_out }.frame());
+    }
+    joined.freeze()
 }
 
 #[cfg(test)]
@@ -109,6 +115,17 @@ mod tests {
             "event: connected\ndata: {\"clientId\":\"00000000-0000-0000-0000-000000000005\",\
              \"expiresAt\":\"2030-01-01T00:00:00Z\"}\nid: e7\nretry: 1000\n\n"
         );
+    }
+
+    #[test]
+    fn a_websocket_is_told_channel_by_channel_what_was_left_out() {
+        let orders = ChannelName::new("orders").unwrap();
+        let told = websocket_coalesced(&BTreeMap::from([(ChannelName::iceberg(), 3), (orders, 7)]));
+        let texts = [
+            &br#"{"type":"coalesced","channel":"iceberg","leftOut":3}"#[..],
+            br#"{"type":"coalesced","channel":"orders","leftOut":7}"#,
+        ];
+        assert_eq!(told, texts.map(frames::text).concat());
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! What waits for one client, bounded in bytes. Pure: no waker, no clock.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::rc::Rc;
 
 use bytes::{Bytes, BytesMut};
-use freshet_feed::Channels;
 use freshet_feed::channel::WhenFull;
+use freshet_feed::{ChannelName, Channels};
 
 use crate::delivery::Delivery;
 use crate::interest::Transport;
@@ -22,7 +22,8 @@ pub(crate) struct Outbox {
     /// What follows it; empty when there is no next one.
     later: VecDeque<Rc<Delivery>>,
     bytes: usize,
-    left_out: u64,
+    /// How many events of each channel were left out since the client was last told.
+    left_out: BTreeMap<ChannelName, u64>,
 }
 
 /// What became of a delivery.
@@ -106,19 +107,19 @@ impl Outbox {
                     kept.push_front(Rc::new(alone));
                 } else {
                     left_out += 1;
+                    *self.left_out.entry(event.channel.clone()).or_default() += 1;
                 }
             }
         }
         self.next = kept.pop_front();
         self.later = kept;
-        self.left_out += left_out;
         left_out
     }
 
     /// Takes what is next to be written. A single delivery is passed on without a copy.
     pub(crate) fn take(&mut self) -> Option<Bytes> {
-        if self.left_out > 0 {
-            return Some(self.told_left_out());
+        if !self.left_out.is_empty() {
+            return Some(self.tell_left_out());
         }
         let first = self.pop()?;
         if !self.is_next_joined(first.bytes().len()) {
@@ -133,12 +134,12 @@ impl Outbox {
         Some(joined.freeze())
     }
 
-    fn told_left_out(&mut self) -> Bytes {
+    fn tell_left_out(&mut self) -> Bytes {
         let left_out = std::mem::take(&mut self.left_out);
         let transport = self.iter().find_map(|delivery| delivery.transport());
         match transport {
-            Some(Transport::Websocket) => notice::websocket_coalesced(left_out),
-            _ => notice::coalesced(left_out),
+            Some(Transport::Websocket) => notice::websocket_coalesced(&left_out),
+            _ => notice::coalesced(left_out.values().sum()),
         }
     }
 
@@ -164,7 +165,7 @@ impl Outbox {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.next.is_none() && self.left_out == 0
+        self.next.is_none() && self.left_out.is_empty()
     }
 
     fn iter(&self) -> impl Iterator<Item = &Rc<Delivery>> {
