@@ -21,7 +21,7 @@
 //!   `appendfsync always`. Appends of several instances at once get offsets without holes.
 //! - A call that may have been lost with its connection is made once more on another one. That is harmless: what it did is
 //!   recognised.
-//! - A lost Redis is an outage: calls fail with a [class](class) after their time limit, the [`Follower`] is degraded and
+//! - A lost Redis is an outage: calls fail with a [class] after their time limit, the [`Follower`] is degraded and
 //!   comes back by itself, to the new master where sentinels or a cluster chose one. It never restarts because of it, and
 //!   goes on with the event after the one that it announced last.
 //! - A log that was lost, or has lost what was newest, has another epoch, for all instances the same. What was announced last

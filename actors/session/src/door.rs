@@ -3,7 +3,7 @@
 //! A stream lives for hours, and for every event actix-http would wake a task, poll a body and frame a chunk, and it
 //! keeps two buffers for as long. So it reads the request and writes the head; from then on the session owns the
 //! socket. [`Door`] is what actix-http takes for a socket. When the owner of the connection has asked for it
-//! ([`DoorHandle::hand_over`]) and everything that was written is flushed, the real socket goes to its taker, and
+//! (`DoorHandle::hand_over`) and everything that was written is flushed, the real socket goes to its taker, and
 //! actix-http sees a connection whose client has left.
 
 use std::cell::RefCell;
