@@ -6,6 +6,7 @@ mod support;
 mod crowd;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crowd::{CLIENTS, Crowd, publish};
 use freshet_kernel::task;
@@ -14,6 +15,9 @@ use support::daemon::{Daemon, Home, freshet};
 use support::eventually;
 use support::service::{Service, free_port};
 use support::sse::Client;
+
+/// How long an instance may take to stop: its drain takes five seconds, and requests that hang would get ten more.
+const ENDS_WITHIN: Duration = Duration::from_secs(10);
 
 /// One of the instances: its data, and the port that it has in each of its lives.
 struct Instance {
@@ -78,7 +82,10 @@ async fn history_of(daemon: &Daemon, events: usize) -> Vec<(String, String)> {
 async fn rolling_restart(instances: &[Instance], daemons: &mut [Daemon]) {
     for (instance, daemon) in instances.iter().zip(daemons) {
         daemon.signal(nix::sys::signal::Signal::SIGTERM);
+        let stopping_since = tokio::time::Instant::now();
         assert_eq!(daemon.ended().await.code(), Some(0));
+        let took = stopping_since.elapsed();
+        assert!(took < ENDS_WITHIN, "idle connections of the balancer do not hold it up: {took:?}");
         *daemon = instance.start().await;
         ready(daemon).await;
     }

@@ -67,9 +67,16 @@ where
         Some(workers) => server.workers(workers),
         None => server,
     };
+    let stopping = server.graceful_shutdown_signal();
     let server = server.listen("http", listener, move || {
+        let stopping = stopping.clone();
         let application = application().into_factory().map_err(|error| error.into().error_response());
         let http = HttpService::build()
+            // A connection that waits for its next request ends then; otherwise a balancer's would hold up the stop.
+            .graceful_shutdown_signal(move || {
+                let stopping = stopping.clone();
+                async move { stopping.notified().await }
+            })
             .keep_alive(http_options.keep_alive)
             .client_request_timeout(http_options.request_head_timeout)
             .h1_write_buffer_size(WRITE_BUFFER_BYTES)
