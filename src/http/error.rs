@@ -2,7 +2,7 @@
 
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
-use actix_web::http::header::RETRY_AFTER;
+use actix_web::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use freshet_feed::port::StoreError;
 use freshet_feed::scope::Denied;
 use serde::Serialize;
@@ -68,6 +68,10 @@ impl actix_web::ResponseError for ApiError {
 
     fn error_response(&self) -> HttpResponse {
         let mut response = HttpResponse::build(self.status);
+        if self.status == StatusCode::UNAUTHORIZED {
+            // RFC 9110, section 15.5.2: it must say how.
+            response.insert_header((WWW_AUTHENTICATE, "Bearer"));
+        }
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
             response.insert_header((RETRY_AFTER, "2"));
         }

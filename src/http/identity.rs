@@ -77,7 +77,10 @@ pub async fn identify(
     };
     let host = text(&request, &header::HOST);
     let origin = services.gate.origin_of(text(&request, &header::ORIGIN), host);
-    let refused = if !services.gate.knows_host(host) {
+    // Where the target names a host, it counts beside the header (RFC 9112, section 3.2.2).
+    let target = request.uri().host();
+    let knows_host = services.gate.knows_host(host) && services.gate.knows_host(target);
+    let refused = if !knows_host || has_broken(&request, &header::HOST) {
         Some(unknown_host())
     } else if origin == Origin::Foreign || has_broken(&request, &header::ORIGIN) {
         Some(origin_not_allowed())

@@ -168,6 +168,24 @@ async fn pages_of_the_allowed_origin_may_ask_and_read() {
 }
 
 #[tokio::test]
+async fn a_name_that_is_no_text_or_stands_in_the_target_is_not_the_daemons_either() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let place = Place::open();
+    let address = place.daemon.url.strip_prefix("http://").expect("an address");
+    let requests: [&[u8]; 2] = [
+        b"GET /livez HTTP/1.1\r\nHost: rebound\xff.example\r\n\r\n",
+        b"GET http://rebound.example/livez HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    ];
+    for request in requests {
+        let mut stream = tokio::net::TcpStream::connect(address).await.expect("it listens");
+        stream.write_all(request).await.expect("it reads");
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer).await.expect("it answers");
+        assert_eq!(answer, *b"HTTP/1.1 421", "{}", request.escape_ascii());
+    }
+}
+
+#[tokio::test]
 async fn a_name_that_is_not_the_daemons_reaches_nothing() {
     let place = Place::open();
     let port = place.daemon.url.rsplit(':').next().expect("a port");

@@ -101,6 +101,8 @@ async fn the_daemon_itself_is_for_administrators() {
         assert_eq!(nobody.get(path).await.status, 200, "{path}");
         assert_eq!(place.bearer("rubbish").get(path).await.status, 200, "{path}: a probe may bring anything");
     }
+    // RFC 9110, section 15.5.2.
+    assert_eq!(nobody.get("/actors").await.header("www-authenticate"), Some("Bearer"));
     let nothing = somebody.get("/api/v2/nothing").await;
     assert_eq!(nothing.refusal(), (404, "not_found".to_owned()));
     for path in ["/actors", "/metrics", "/api/v2/dead-letters", "/api/v2/sessions"] {

@@ -177,3 +177,18 @@ async fn neither_tokens_nor_tickets_leave_a_trace() {
     }
     assert!(said.iter().all(|text| !text.contains(SECRET)));
 }
+
+#[tokio::test]
+async fn a_ticket_by_another_spelling_is_never_taken_for_nothing() {
+    let place = Place::open();
+    let nobody = place.nobody();
+    // An address may be spelt with escapes (RFC 3986, section 2.4): `%74icket` is `ticket`, and `%65vents` is `events`.
+    for path in ["/events?channels=news&%74icket=rubbish", "/%65vents?channels=news&ticket=rubbish"] {
+        let answer = nobody.get(path).await;
+        assert!([400, 401, 404].contains(&answer.status), "{path}: {}", answer.status);
+    }
+    for path in ["/ws?%74icket=rubbish", "/%77s?ticket=rubbish"] {
+        let refusal = nobody.upgrade(path).await.err().map(|(status, _)| status);
+        assert!(refusal.is_some_and(|status| [400, 401, 404].contains(&status)), "{path}: {refusal:?}");
+    }
+}

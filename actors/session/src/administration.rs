@@ -119,7 +119,7 @@ pub(crate) fn answer(hub: &Hub, question: Question) {
         }
         Question::Disconnect { wanted, answer } => {
             let mut ended = 0;
-            for (connection, _) in meant(hub, &wanted).into_iter().filter(|(known, _)| known.is_open()) {
+            for (connection, _) in meant(hub, &wanted) {
                 hub.close(&connection, CloseCode::Disconnected);
                 ended += 1;
             }
@@ -155,7 +155,8 @@ fn meant(hub: &Hub, wanted: &Wanted) -> Vec<(Rc<Connection>, SessionView)> {
         view.follows.sort_by(|one, other| one.channel.cmp(&other.channel));
         (connection, view)
     };
-    let sessions = hub.connections().into_iter().map(view);
+    let open = hub.connections().into_iter().filter(|connection| connection.is_open());
+    let sessions = open.map(view);
     sessions.filter(|(_, session)| wanted.fits(session)).collect()
 }
 

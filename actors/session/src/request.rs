@@ -49,10 +49,9 @@ impl BadRequest {
 impl SessionRequest {
     /// `header` is the value of `Last-Event-ID`, which is UTF-8 by the standard; other bytes fit no id.
     pub(crate) fn read(header: Option<&[u8]>, query: &[(String, String)]) -> Result<Self, BadRequest> {
-        const KNOWN: [&str; 8] = [
+        const KNOWN: [&str; 7] = [
             "channels",
             "room",
-            "ticket",
             "table",
             "operation",
             "application",
