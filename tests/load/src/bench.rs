@@ -2,13 +2,15 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::laggards::{Beside, laggards};
 use crate::measure::{Conditions, FanOut, Hour, Idle, Slow, Stalled, fan_out, hour, idle, slow, stalled};
 use crate::process::Programs;
 use crate::scenario::{MAX_CLIENTS, Pace, Scenario};
-use crate::server::Server;
+use crate::server::{Product, Server};
 use crate::statistics::Spread;
 use crate::system::raise_open_files;
 
@@ -36,7 +38,8 @@ pub struct Options {
     pub servers: Vec<Server>,
     /// The rows to measure: CLIENTS@EVENTS_PER_SECOND, with xBATCH behind it for several events at once, with +slow for
     /// one slow client in a hundred; CLIENTS@idle for no events, CLIENTS@hour for the memory after an hour's worth of
-    /// them, CLIENTS@stalled for a third of the clients that stops reading.
+    /// them, CLIENTS@stalled for a third of the clients that stops reading. With +laggards behind a pace it is held
+    /// twice for `--laggards-seconds`: alone, and beside clients that do not keep up; only the daemon has this row.
     #[arg(
         long,
         value_delimiter = ',',
@@ -46,7 +49,7 @@ pub struct Options {
     /// Deliveries of one measurement, about.
     #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     pub deliveries: u64,
-    /// How often each row is measured; those of an hour and of stalled clients are measured once.
+    /// How often each row is measured; those of an hour, of stalled clients and of laggards are measured once.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=20))]
     pub repeat: u32,
     /// Size of an event in bytes.
@@ -58,6 +61,9 @@ pub struct Options {
     /// Megabytes that are sent to each client while a third of them does not read.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub stalled_megabytes: u32,
+    /// How long each of the two runs with and without laggards takes.
+    #[arg(long, default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub laggards_seconds: u64,
     /// A Markdown document whose sections between marks are replaced by what was measured; others stay.
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
@@ -147,6 +153,8 @@ pub struct Results {
     pub hour: Vec<Table<usize, Hour>>,
     /// A third of the clients stops reading.
     pub stalled: Vec<Table<usize, Stalled>>,
+    /// Clients beside the others that do not keep up.
+    pub laggards: Vec<Table<Pace, Beside>>,
 }
 
 /// Measures everything. Progress goes to the standard error stream. A server that fails is in the results with its
@@ -163,6 +171,7 @@ pub fn measure_all(options: &Options) -> Result<Results> {
         connects_per_second: options.connects_per_second,
         deliveries: options.deliveries,
         stalled_bytes: u64::from(options.stalled_megabytes) * 1_000_000,
+        laggards_duration: Duration::from_secs(options.laggards_seconds),
     };
     let mut results = Results::default();
     let mut run = Run { options, conditions: &conditions, succeeded: 0 };
@@ -191,6 +200,10 @@ pub fn measure_all(options: &Options) -> Result<Results> {
                 let entries = run.entries(scenario, 1, |server| stalled(server, clients, &conditions));
                 results.stalled.push(Table { scenario: clients, entries });
             }
+            Scenario::Laggards(pace) => {
+                let entries = run.entries(scenario, 1, |server| laggards(server, &pace, &conditions));
+                results.laggards.push(Table { scenario: pace, entries });
+            }
         }
     }
     ensure!(run.succeeded > 0, "no measurement succeeded");
@@ -214,6 +227,7 @@ impl Run<'_> {
             .options
             .servers
             .iter()
+            .filter(|server| has_row(server.product, scenario))
             .map(|server| Entry {
                 server: *server,
                 outcome: match self.conditions.programs.absence(server.product) {
@@ -243,6 +257,11 @@ impl Run<'_> {
     }
 }
 
+/// Whether a row is for this product. What becomes of laggards is read off the daemon's own counters and protocol.
+fn has_row(product: Product, scenario: &Scenario) -> bool {
+    product == Product::Freshet || !matches!(scenario, Scenario::Laggards(_))
+}
+
 /// Who goes when. The order turns around with each repetition, so that a machine that warms up or is disturbed
 /// favours nobody.
 fn order(servers: usize, repetition: u32) -> Vec<usize> {
@@ -259,6 +278,15 @@ mod tests {
         assert_eq!(order(3, 0), [0, 1, 2]);
         assert_eq!(order(3, 1), [2, 1, 0]);
         assert_eq!(order(3, 2), [0, 1, 2]);
+    }
+
+    #[test]
+    fn only_the_daemon_has_the_row_of_laggards() {
+        for (row, floor) in [("10@1+laggards", false), ("10@1", true)] {
+            let scenario = row.parse().unwrap();
+            assert_eq!(has_row(Product::Floor, &scenario), floor);
+            assert!(has_row(Product::Freshet, &scenario));
+        }
     }
 
     #[test]

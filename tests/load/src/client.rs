@@ -20,7 +20,7 @@ use crate::websocket::{Frames, Incoming, Opcode, upgrade_request, write_masked};
 /// The most bytes that a client waits for the words that say that it is ready.
 const MAX_BYTES_UNTIL_READY: usize = 64 * 1024;
 /// What the system makes of this is its least receive buffer, so that a slow client holds little back for the server.
-const SLOW_RECEIVE_BUFFER_BYTES: usize = 4096;
+pub(crate) const SLOW_RECEIVE_BUFFER_BYTES: usize = 4096;
 
 /// Where and how the clients connect, and how fast.
 #[derive(Clone, Debug)]
@@ -271,7 +271,8 @@ fn check_status(status: Option<u16>, target: &Target) -> Result<()> {
     }
 }
 
-fn request(target: &Target) -> String {
+/// What opens a stream.
+pub(crate) fn request(target: &Target) -> String {
     match target.transport {
         Transport::Sse => format!(
             "GET {} HTTP/1.1\r\nHost: {}\r\nAccept: text/event-stream\r\nCache-Control: no-cache\r\n\r\n",

@@ -3,7 +3,8 @@
 //! **What is measured.** For each server, transport, and row of clients and events a second: CPU seconds of the server
 //! for a million deliveries, its memory and CPU for each connection, the latency from publication to reception, and
 //! what was lost, came twice or out of order. Besides: bursts, clients without events, one slow client in a hundred,
-//! the memory after an hour's worth of events, and clients that stop reading. The daemon, the floor, nchan, Centrifugo
+//! the memory after an hour's worth of events, clients that stop reading, and ten minutes beside clients that do not keep
+//! up. The daemon, the floor, nchan, Centrifugo
 //! and plain Node.js services get the same events at the same pace on the same machine in one run, in turns.
 //!
 //! ```text
@@ -35,13 +36,19 @@
 //! | [`tally`], [`histogram`], [`statistics`] | counting |
 //! | [`system`] | clock, CPU time, memory, limits |
 //! | [`targets`] | what the daemon is to reach |
-//! | [`report`], [`tables`] | the report |
+//! | [`laggard`], [`laggards`] | clients that do not keep up, and what they do to the others |
+//! | [`counters`] | what the daemon counts of its sessions |
+//! | [`report`], [`tables`], [`laggards_tables`] | the report |
 
 pub mod bench;
 pub mod client;
+pub mod counters;
 pub mod event;
 pub mod floor;
 pub mod histogram;
+pub mod laggard;
+pub mod laggards;
+pub mod laggards_tables;
 pub mod measure;
 pub mod process;
 pub mod publisher;

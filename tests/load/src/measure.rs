@@ -47,6 +47,8 @@ pub struct Conditions {
     pub deliveries: u64,
     /// What is sent to each client while a third of them does not read, in bytes.
     pub stalled_bytes: u64,
+    /// How long each of the two runs with and without laggards takes.
+    pub laggards_duration: Duration,
 }
 
 /// What connecting costs the server.
@@ -133,10 +135,10 @@ pub struct Stalled {
 }
 
 /// A server with its clients, connected.
-struct Stage {
+pub(crate) struct Stage {
     server: Server,
-    process: ServerProcess,
-    swarm: Swarm,
+    pub(crate) process: ServerProcess,
+    pub(crate) swarm: Swarm,
     /// Its resident memory without clients, in KiB.
     empty_kib: u64,
     connecting: Connecting,
@@ -144,7 +146,7 @@ struct Stage {
 }
 
 impl Stage {
-    fn prepare(server: Server, clients: usize, conditions: &Conditions) -> Result<Self> {
+    pub(crate) fn prepare(server: Server, clients: usize, conditions: &Conditions) -> Result<Self> {
         let process = ServerProcess::start(server, &conditions.programs)?;
         let target = server.target(process.address(), conditions.connects_per_second);
         let mut swarm = Swarm::new(target)?;
@@ -161,7 +163,13 @@ impl Stage {
         Ok(Self { server, process, swarm, empty_kib, connecting, next_sequence: 1 })
     }
 
-    fn plan(&self, batches: u64, batch_events: u64, interval: Duration, event_bytes: usize) -> Plan {
+    pub(crate) fn plan(
+        &self,
+        batches: u64,
+        batch_events: u64,
+        interval: Duration,
+        event_bytes: usize,
+    ) -> Plan {
         Plan {
             publication: self.server.publication(),
             first_sequence: self.next_sequence,
@@ -174,20 +182,32 @@ impl Stage {
     }
 
     fn run(&mut self, plan: &Plan) -> Result<Tally> {
+        self.run_watched(plan, |_| Ok(()))
+    }
+
+    /// Publishes by plan; the observer sees the server meanwhile, as [`Swarm::run`] calls it.
+    pub(crate) fn run_watched(
+        &mut self,
+        plan: &Plan,
+        mut observe: impl FnMut(&ServerProcess) -> Result<()>,
+    ) -> Result<Tally> {
         self.next_sequence = plan.first_sequence + plan.batches * plan.batch_events;
         let process = &self.process;
-        let tally = self.swarm.run(plan, || Ok(())).inspect_err(|_| eprintln!("{}", process.end_of_log()))?;
+        let tally = self
+            .swarm
+            .run(plan, || observe(process))
+            .inspect_err(|_| eprintln!("{}", process.end_of_log()))?;
         ensure!(tally.delivered > 0, "nothing was delivered: {}", self.swarm.failures_in_words());
         Ok(tally)
     }
 
-    fn warm_up(&mut self, batch_events: u64, event_bytes: usize) -> Result<()> {
+    pub(crate) fn warm_up(&mut self, batch_events: u64, event_bytes: usize) -> Result<()> {
         let plan = self.plan(WARM_UP_BATCHES, batch_events, WARM_UP_INTERVAL, event_bytes);
         self.run(&plan)?;
         Ok(())
     }
 
-    fn end(self) -> Result<()> {
+    pub(crate) fn end(self) -> Result<()> {
         drop(self.swarm);
         self.process.terminate()
     }
@@ -333,6 +353,7 @@ pub fn stalled(server: Server, clients: usize, conditions: &Conditions) -> Resul
     Ok(measurement)
 }
 
-fn millis(tally: &Tally, per_mille: u64) -> f64 {
+/// A quantile of the latency, in milliseconds.
+pub(crate) fn millis(tally: &Tally, per_mille: u64) -> f64 {
     tally.latency_nanos.quantile(per_mille).unwrap_or(0) as f64 / 1e6
 }

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use anyhow::{Context, Result};
 
 use crate::bench::{Options, Results};
+use crate::laggards_tables::laggards_tables;
 use crate::scenario::Scenario;
 use crate::tables::{fan_out_tables, hour_tables, idle_tables, slow_tables, stalled_tables, targets_table};
 
@@ -24,6 +25,8 @@ pub enum Section {
     Hour,
     /// A third of the clients stops reading.
     Stalled,
+    /// Clients beside the others that do not keep up.
+    Laggards,
 }
 
 impl Section {
@@ -47,6 +50,7 @@ impl Section {
             Self::Slow => "slow clients",
             Self::Hour => "an hour of events",
             Self::Stalled => "stalled clients",
+            Self::Laggards => "laggards",
         }
     }
 
@@ -60,6 +64,7 @@ impl Section {
                 Scenario::Slow(_) => vec![Self::Slow],
                 Scenario::Hour { .. } => vec![Self::Hour],
                 Scenario::Stalled { .. } => vec![Self::Stalled],
+                Scenario::Laggards(_) => vec![Self::Laggards],
             })
             .collect()
     }
@@ -94,6 +99,7 @@ pub fn sections(
                 Section::Slow => slow_tables(results, options.repeat),
                 Section::Hour => hour_tables(results),
                 Section::Stalled => stalled_tables(results),
+                Section::Laggards => laggards_tables(results),
             });
             (section, text)
         })
@@ -166,8 +172,8 @@ mod tests {
         };
         assert_eq!(of(&["10@1", "10@2"]), [Section::Targets, Section::FanOut]);
         assert_eq!(
-            of(&["9@stalled", "9@hour", "100@1+slow", "9@idle"]),
-            [Section::Idle, Section::Slow, Section::Hour, Section::Stalled]
+            of(&["9@1+laggards", "9@stalled", "9@hour", "100@1+slow", "9@idle"]),
+            [Section::Idle, Section::Slow, Section::Hour, Section::Stalled, Section::Laggards]
         );
     }
 }

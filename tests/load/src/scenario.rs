@@ -10,6 +10,8 @@ use anyhow::{Context, Error, Result, ensure};
 pub const MAX_CLIENTS: usize = 19_900;
 const MAX_EVENTS_PER_SECOND: u64 = 10_000;
 const MAX_BATCH_EVENTS: u64 = 1000;
+/// Clients beside the ordinary ones in the row of laggards.
+pub const LAGGARDS: usize = 3;
 /// With fewer requests a single slow one would decide the result.
 const MIN_BATCHES: u64 = 4;
 
@@ -30,6 +32,12 @@ impl Pace {
     #[must_use]
     pub fn interval(&self) -> Duration {
         Duration::from_nanos(1_000_000_000 * self.batch_events / self.events_per_second)
+    }
+
+    /// How many batches take about this long.
+    #[must_use]
+    pub fn batches_in(&self, duration: Duration) -> u64 {
+        (duration.as_secs() * self.events_per_second / self.batch_events).max(MIN_BATCHES)
     }
 
     /// How many batches give about this many deliveries.
@@ -61,6 +69,8 @@ pub enum Scenario {
         /// Clients.
         clients: usize,
     },
+    /// The same pace twice, the second time with clients beside that do not keep up: `1000@1000x20+laggards`.
+    Laggards(Pace),
 }
 
 impl Scenario {
@@ -69,6 +79,7 @@ impl Scenario {
     pub fn clients(&self) -> usize {
         match self {
             Self::FanOut(pace) | Self::Slow(pace) => pace.clients,
+            Self::Laggards(pace) => pace.clients + LAGGARDS,
             Self::Idle { clients } | Self::Hour { clients } | Self::Stalled { clients } => *clients,
         }
     }
@@ -106,6 +117,11 @@ impl FromStr for Scenario {
             ensure!(pace.clients >= 100, "one client in a hundred needs a hundred clients");
             return Ok(Self::Slow(pace));
         }
+        if let Some(pace) = text.strip_suffix("+laggards") {
+            let pace: Pace = pace.parse()?;
+            ensure!(pace.clients + LAGGARDS <= MAX_CLIENTS, "with the laggards these are too many clients");
+            return Ok(Self::Laggards(pace));
+        }
         let of = |suffix| text.strip_suffix(suffix).map(read_clients).transpose();
         if let Some(clients) = of("@idle")? {
             return Ok(Self::Idle { clients });
@@ -142,6 +158,7 @@ impl fmt::Display for Scenario {
         match self {
             Self::FanOut(pace) => write!(formatter, "{pace}"),
             Self::Slow(pace) => write!(formatter, "{pace}+slow"),
+            Self::Laggards(pace) => write!(formatter, "{pace}+laggards"),
             Self::Idle { clients } => write!(formatter, "{clients}@idle"),
             Self::Hour { clients } => write!(formatter, "{clients}@hour"),
             Self::Stalled { clients } => write!(formatter, "{clients}@stalled"),
@@ -165,6 +182,13 @@ mod tests {
     }
 
     #[test]
+    fn a_pace_lasts_as_long_as_its_batches_do() {
+        for (text, secs, batches) in [("1000@1000x20", 600, 30_000), ("10@1", 1, 4), ("10@3x2", 9, 13)] {
+            assert_eq!(text.parse::<Pace>().unwrap().batches_in(Duration::from_secs(secs)), batches);
+        }
+    }
+
+    #[test]
     fn the_text_form_round_trips() {
         for (text, clients) in [
             ("1000@50", 1000),
@@ -173,6 +197,7 @@ mod tests {
             ("10000@idle", 10_000),
             ("100@hour", 100),
             ("60@stalled", 60),
+            ("1000@1000x20+laggards", 1003),
         ] {
             let scenario: Scenario = text.parse().unwrap();
             assert_eq!((scenario.to_string().as_str(), scenario.clients()), (text, clients));
@@ -197,6 +222,8 @@ mod tests {
             "0@idle",
             "@hour",
             "2@stalled",
+            "19898@1+laggards",
+            "1@0+laggards",
             "1@night",
         ] {
             assert!(text.parse::<Scenario>().is_err(), "{text}");

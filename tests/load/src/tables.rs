@@ -33,7 +33,8 @@ pub fn targets_table(results: &Results) -> String {
     text
 }
 
-fn number(value: Option<f64>) -> String {
+/// As exact as it is compared.
+pub(crate) fn number(value: Option<f64>) -> String {
     match value {
         None => "–".to_owned(),
         Some(value) if value.is_infinite() => "failed".to_owned(),
@@ -206,7 +207,7 @@ pub fn stalled_tables(results: &Results) -> String {
 }
 
 /// Appends a table with a line for each server, and the reasons of failures below it.
-fn table_of<S, M>(
+pub(crate) fn table_of<S, M>(
     text: &mut String,
     head: &str,
     table: &Table<S, M>,
@@ -342,6 +343,7 @@ mod tests {
                 scenario: 60,
                 entries: vec![entry("node-ws", vec![stalled], &[]), entry("node-sse", vec![], &["late"])],
             }],
+            ..Results::default()
         };
         for (text, lines) in [
             (fan_out_tables(&results, 600, 3), vec![13; 8].into_iter().chain(vec![14; 8]).collect()),
