@@ -159,13 +159,14 @@ fn write(connection: &Connection, actor: &SessionActor, task: &mut TaskContext<'
         Poll::Ready(Err(_)) => Poll::Ready(()),
         // The last words are written. A WebSocket client has its own to say, and a while for it.
         Poll::Ready(Ok(())) if connection.state() == State::Closed => match &actor.kind {
-            Kind::Websocket(websocket) if websocket.has_failed() => {
-                // A socket that is dropped with something unread tells the client so before it could read why.
+            Kind::Websocket(websocket) if websocket.awaits_close() => Poll::Pending,
+            Kind::Websocket(_) => {
+                // A socket that is dropped with something unread tells the client so before it could read why. It is
+                // dropped when the client ends its side, or after a while.
                 connection.end_writing();
                 Poll::Pending
             }
-            Kind::Websocket(websocket) if websocket.awaits_close() => Poll::Pending,
-            _ => Poll::Ready(()),
+            Kind::Sse { .. } => Poll::Ready(()),
         },
         _ => Poll::Pending,
     }

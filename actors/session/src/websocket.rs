@@ -32,8 +32,6 @@ pub(crate) struct Websocket {
     is_renewing: bool,
     /// Whether the client has said its last words, or has broken the protocol: nothing more is expected of it.
     has_ended: bool,
-    /// Whether it has broken the protocol.
-    has_failed: bool,
 }
 
 impl Websocket {
@@ -47,13 +45,7 @@ impl Websocket {
             subscriptions: Vec::new(),
             is_renewing: false,
             has_ended: false,
-            has_failed: false,
         }
-    }
-
-    /// Whether it broke the protocol.
-    pub(crate) fn has_failed(&self) -> bool {
-        self.has_failed
     }
 
     /// After our close frame: whether the client's is still to come.
@@ -92,7 +84,6 @@ impl Websocket {
     fn fail(actor: &mut SessionActor, error: FrameError) {
         let Kind::Websocket(websocket) = &mut actor.kind else { return };
         websocket.has_ended = true;
-        websocket.has_failed = true;
         actor.connection.close_with(frames::close(error.close_code(), error.reason()));
     }
 
