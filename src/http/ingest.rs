@@ -9,7 +9,7 @@ use freshet_feed::Intake;
 use freshet_feed::channel::ICEBERG;
 use freshet_feed::ingest::{RequestError, decode_request};
 use freshet_feed::port::{Outcome, StoreError};
-use freshet_feed::scope::Denied;
+use freshet_feed::scope::{Denied, may_publish};
 use freshet_feed::{Event, Rejection};
 use serde::Serialize;
 use tokio::sync::Semaphore;
@@ -115,6 +115,9 @@ pub async fn post(
         headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?))).collect();
     let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let decoded = decode_request(content_type, texts.iter().copied(), &body, &intake).map_err(refused)?;
+    for event in decoded.iter().flatten() {
+        may_publish(&principal, channel, event.room.as_deref())?;
+    }
     services.ingest.count(&decoded);
     let (events, places) = separate(decoded);
     let outcomes = if events.is_empty() { Vec::new() } else { services.publisher.publish(events).await? };

@@ -193,3 +193,16 @@ async fn events_of_another_tenant_never_arrive() {
     assert_eq!(socket.event_id().await, "north-3");
     assert_eq!(socket.says().await["type"], "live");
 }
+
+#[tokio::test]
+async fn nobody_sends_into_another_tenants_room() {
+    let place = place_with_two_tenants().await;
+    let north =
+        place.somebody("ada", &json!({"tenant": "north", "channels": "commits", "publish": "commits"}));
+    let forged = north.publish("commits", &commit("forged", "south", "production.southern")).await;
+    assert_eq!(forged.refusal(), (UNKNOWN_ROOM.0, UNKNOWN_ROOM.1.to_owned()));
+    let own = north.publish("commits", &commit("north-3", "north", "production.northern")).await;
+    assert_eq!((own.status, &own.json()["accepted"]), (200, &json!(1)));
+    let all = place.administrator().history("/api/v2/events?channels=commits").await;
+    assert!(all.iter().any(|id| id == "north-3") && !all.iter().any(|id| id == "forged"), "{all:?}");
+}

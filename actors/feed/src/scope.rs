@@ -131,6 +131,21 @@ impl Channels {
     }
 }
 
+/// Whether a principal may send an event of this room to the channel: where rooms are tenants, only into its own.
+///
+/// # Errors
+/// When it may not. What is another's answers like what does not exist.
+pub fn may_publish(principal: &Principal, channel: &Channel, room: Option<&str>) -> Result<(), Denied> {
+    if !principal.may_publish(&channel.name) {
+        return Err(Denied::UnknownChannel);
+    }
+    let is_own = room.is_some() && room == principal.tenant.as_deref();
+    if channel.rooms_are_tenants && !principal.is_administrator && !is_own {
+        return Err(Denied::UnknownRoom);
+    }
+    Ok(())
+}
+
 fn may_read(principal: &Principal, channel: &Channel) -> bool {
     principal.is_administrator
         || match channel.read {

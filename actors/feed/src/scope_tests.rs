@@ -103,3 +103,32 @@ fn a_request_is_bounded() {
     let long = "x".repeat(MAX_ROOM_BYTES + 1);
     assert_eq!(outcome(&ada(), &["iceberg"], &[&long]), Err(Denied::UnknownRoom));
 }
+
+#[test]
+fn a_tenant_sends_into_its_own_room_only() {
+    let channels = channels();
+    let orders = channels.get("orders").unwrap();
+    let grant = |tenant: Option<&str>| Principal {
+        tenant: tenant.map(Into::into),
+        publishes: Patterns::everything(),
+        ..Principal::default()
+    };
+    for (principal, room, expected) in [
+        (grant(Some("north")), Some("north"), Ok(())),
+        (grant(Some("north")), Some("south"), Err(Denied::UnknownRoom)),
+        (grant(Some("north")), None, Err(Denied::UnknownRoom)),
+        (grant(None), Some("north"), Err(Denied::UnknownRoom)),
+        (grant(None), None, Err(Denied::UnknownRoom)),
+        (
+            Principal { publishes: Patterns::default(), ..grant(Some("north")) },
+            Some("north"),
+            Err(Denied::UnknownChannel),
+        ),
+        (Principal::everything(), Some("south"), Ok(())),
+        (Principal::everything(), None, Ok(())),
+    ] {
+        assert_eq!(may_publish(&principal, orders, room), expected, "{principal:?} {room:?}");
+    }
+    let iceberg = channels.iceberg();
+    assert_eq!(may_publish(&grant(None), &iceberg, None), Ok(()));
+}
