@@ -49,15 +49,8 @@ impl BadRequest {
 impl SessionRequest {
     /// `header` is the value of `Last-Event-ID`, which is UTF-8 by the standard; other bytes fit no id.
     pub(crate) fn read(header: Option<&[u8]>, query: &[(String, String)]) -> Result<Self, BadRequest> {
-        const KNOWN: [&str; 7] = [
-            "channels",
-            "room",
-            "table",
-            "operation",
-            "application",
-            "schemaChanged",
-            "lastEventId",
-        ];
+        const KNOWN: [&str; 7] =
+            ["channels", "room", "table", "operation", "application", "schemaChanged", "lastEventId"];
         if query.iter().any(|(name, _)| !KNOWN.contains(&name.as_str())) {
             return Err(BadRequest::UnknownParameter);
         }
