@@ -7,7 +7,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use memchr::{memchr, memmem};
 use serde::Deserialize;
 use socket2::{Domain, Socket, Type};
@@ -111,24 +111,24 @@ struct Wire {
 
 #[derive(Debug)]
 enum Messages {
-    /// The line that has not ended yet, and whether the event is the one that ends the stream.
+    /// The line that has not ended yet, and whether it belongs to a notice that is read.
     Sse {
         line: Vec<u8>,
-        is_close: bool,
+        is_notice: bool,
     },
     WebSocket(Frames),
 }
 
-/// What is read of the daemon's notices.
-#[derive(Deserialize)]
-struct Closing {
-    code: u16,
-}
-
+/// What is read of the daemon's messages that are no events, whatever the order of their fields.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Coalesced {
+struct Notice {
+    #[serde(rename = "type", default)]
+    kind: String,
+    #[serde(default)]
     left_out: u64,
+    #[serde(default)]
+    code: serde_json::Value,
 }
 
 impl Wire {
@@ -136,7 +136,7 @@ impl Wire {
         Self {
             decoder: ResponseDecoder::default(),
             messages: match transport {
-                Transport::Sse => Messages::Sse { line: Vec::new(), is_close: false },
+                Transport::Sse => Messages::Sse { line: Vec::new(), is_notice: false },
                 Transport::WebSocket => Messages::WebSocket(Frames::default()),
             },
             events: 0,
@@ -177,17 +177,19 @@ impl Wire {
         };
         frames.feed(piece, |incoming| {
             match incoming {
-                Incoming::Message(message) if message.starts_with(br#"{"type":"event""#) => *events += 1,
-                Incoming::Message(message) if message.starts_with(br#"{"type":"coalesced""#) => {
-                    *told_left_out += serde_json::from_slice::<Coalesced>(message)?.left_out;
+                Incoming::Message(message) if memmem::find(message, br#""type":"event""#).is_some() => {
+                    *events += 1;
                 }
-                Incoming::Message(message) if message.starts_with(br#"{"type":"subscribed""#) => {
-                    *is_subscribed = true;
+                Incoming::Message(message) => {
+                    let notice: Notice = serde_json::from_slice(message)?;
+                    ensure!(
+                        notice.kind != "error",
+                        "a laggard was told {}",
+                        String::from_utf8_lossy(message)
+                    );
+                    *told_left_out += notice.left_out;
+                    *is_subscribed |= notice.kind == "subscribed";
                 }
-                Incoming::Message(message) if message.starts_with(br#"{"type":"error""#) => {
-                    bail!("a laggard was told {}", String::from_utf8_lossy(message));
-                }
-                Incoming::Message(_) => {}
                 Incoming::Ping(payload) => write_masked(replies, Opcode::Pong, payload),
                 Incoming::Close(number) => *code = Some(number),
             }
@@ -196,7 +198,14 @@ impl Wire {
     }
 
     fn lines(&mut self, piece: &[u8]) -> Result<()> {
-        let Self { messages: Messages::Sse { line, is_close }, events, is_subscribed, code, .. } = self
+        let Self {
+            messages: Messages::Sse { line, is_notice },
+            events,
+            told_left_out,
+            is_subscribed,
+            code,
+            ..
+        } = self
         else {
             return Ok(());
         };
@@ -205,11 +214,14 @@ impl Wire {
             line.extend_from_slice(&rest[..end]);
             rest = &rest[end + 1..];
             match line.as_slice() {
-                b"event: close" => *is_close = true,
+                b"event: close" | b"event: coalesced" => *is_notice = true,
                 b"event: connected" => *is_subscribed = true,
                 b"event: iceberg-mutation" => *events += 1,
-                data if *is_close && memmem::find(data, b"data: ") == Some(0) => {
-                    *code = Some(serde_json::from_slice::<Closing>(&data[b"data: ".len()..])?.code);
+                b"" => *is_notice = false,
+                data if *is_notice && data.starts_with(b"data: ") => {
+                    let notice: Notice = serde_json::from_slice(&data[b"data: ".len()..])?;
+                    *told_left_out += notice.left_out;
+                    *code = notice.code.as_u64().map(u16::try_from).transpose()?;
                 }
                 _ => {}
             }
