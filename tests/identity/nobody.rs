@@ -124,3 +124,12 @@ async fn the_daemon_itself_is_for_administrators() {
         assert_eq!(nobody.post(path).await.refusal(), (401, "token_required".to_owned()), "{path}");
     }
 }
+
+#[tokio::test]
+async fn who_is_known_reads_what_nobody_needs_to_be_known_for() {
+    let place = Place::open();
+    let ada = place.somebody("ada", &json!({"channels": "notes"}));
+    for asker in [place.nobody(), ada] {
+        assert_eq!(asker.get("/api/v2/events?channels=status").await.status, 200);
+    }
+}

@@ -45,6 +45,15 @@ impl Patterns {
         Self([Glob::new("*")].into())
     }
 
+    /// Covers what either of them covers.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        if other.0.is_empty() {
+            return self.clone();
+        }
+        Self(self.0.iter().chain(other.0.iter()).cloned().collect())
+    }
+
     /// Whether the channel is covered.
     #[must_use]
     pub fn cover(&self, channel: &ChannelName) -> bool {
@@ -110,6 +119,14 @@ mod tests {
             assert_eq!(patterns.cover(&ChannelName::new(channel).unwrap()), covered, "{channel}");
         }
         assert!(!Patterns::default().cover(&ChannelName::iceberg()));
+    }
+
+    #[test]
+    fn two_grants_together_cover_what_either_covers() {
+        let both = Patterns::new(["iceberg"]).unwrap().and(&Patterns::new(["news.*"]).unwrap());
+        for (channel, covered) in [("iceberg", true), ("news.eu", true), ("orders", false)] {
+            assert_eq!(both.cover(&ChannelName::new(channel).unwrap()), covered, "{channel}");
+        }
     }
 
     #[test]

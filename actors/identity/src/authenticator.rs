@@ -190,7 +190,9 @@ impl Authenticator {
         if matches!(verified, Err(TokenError::UnknownKey | TokenError::KeysUnavailable)) {
             self.0.unknown_key_seen.notify_one();
         }
+        // Who is known may read what nobody needs to be known for.
         verified
+            .map(|principal| Principal { reads: principal.reads.and(&self.0.anonymous.reads), ..principal })
     }
 
     /// A ticket for a principal that was authenticated.
