@@ -142,7 +142,7 @@ pub trait Announce: Send + Sync + 'static {
     /// These are the next events of the log. They are durable.
     fn announce(&self, epoch: Epoch, events: Vec<Logged>);
 
-    /// The log's newest event. Nothing is announced of what lies before, and an epoch that differs from the one that
-    /// was known means that the log is another one.
+    /// Where announcing goes on: nothing is announced of what lies before. An epoch that differs from the one that was
+    /// known means that the log is another one.
     fn stands_at(&self, position: Position);
 }
