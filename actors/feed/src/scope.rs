@@ -46,7 +46,13 @@ impl Scope {
     /// Whether the event belongs to it.
     #[must_use]
     pub fn holds(&self, event: &Event) -> bool {
-        self.rooms_of(&event.channel).is_some_and(|rooms| rooms.hold(event.room.as_deref()))
+        self.holds_room(&event.channel, event.room.as_deref())
+    }
+
+    /// Whether an event of this channel and room belongs to it.
+    #[must_use]
+    pub fn holds_room(&self, channel: &ChannelName, room: Option<&str>) -> bool {
+        self.rooms_of(channel).is_some_and(|rooms| rooms.hold(room))
     }
 
     /// The rooms of this channel that belong to it.

@@ -290,8 +290,8 @@ impl Hub {
     }
 
     /// One second is over: clients that heard nothing for their heartbeat time get one, those whose token has ended are
-    /// closed, and those that were closed and linger are cut off. A heartbeat of server-sent events carries an id for those that filter: the last event
-    /// that the others had is the newest.
+    /// closed, and those that were closed and linger are cut off. A heartbeat of server-sent events carries an id for
+    /// those that filter: the last event that the others had is the newest.
     pub(crate) fn tick(&self, now_secs: i64) {
         let tick = self.tick.get() + 1;
         self.tick.set(tick);
@@ -355,7 +355,7 @@ struct Newest {
 
 impl Newest {
     fn belongs_to(&self, scope: &Scope) -> bool {
-        scope.rooms_of(&self.channel).is_some_and(|rooms| rooms.hold(self.room.as_deref()))
+        scope.holds_room(&self.channel, self.room.as_deref())
     }
 }
 
