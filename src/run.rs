@@ -38,8 +38,7 @@ impl StartError {
         match self {
             Self::DataDirectory(..) => ExitCode::CannotCreate,
             Self::Lock(OpenError::InUse { .. }) => ExitCode::InUse,
-            Self::Store(BuildError::SharedLog(_)) => ExitCode::Configuration,
-            Self::Store(BuildError::Identity(_)) => ExitCode::Configuration,
+            Self::Store(BuildError::SharedLog(_) | BuildError::Identity(_)) => ExitCode::Configuration,
             Self::Lock(_) | Self::Store(_) => ExitCode::Store,
             Self::Listen(_) => ExitCode::CannotListen,
             Self::Signals(_) => ExitCode::GaveUp,
